@@ -1,0 +1,38 @@
+//! Time. Deadlines are instants of the system-wide monotonic clock: setting the wall clock, forward
+//! or back, neither shortens nor lengthens a wait.
+
+use core::time::Duration;
+
+/// Nanoseconds of `CLOCK_MONOTONIC`. The clock is shared by all processes of the machine, so the
+/// value has a meaning in shared memory.
+pub(crate) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The instant at which a wait gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(u64);
+
+impl Deadline {
+    /// `wait` from now. A wait too long to represent never ends.
+    pub fn after(wait: Duration) -> Deadline {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Deadline(now_ns().saturating_add(wait_ns))
+    }
+
+    /// True when the instant has come.
+    pub fn has_passed(self) -> bool {
+        now_ns() >= self.0
+    }
+
+    /// What is left until the instant; zero when it has come.
+    pub fn remaining(self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(now_ns()))
+    }
+
+    /// The earlier of this instant and `wait` from now.
+    pub fn or_after(self, wait: Duration) -> Deadline {
+        self.min(Deadline::after(wait))
+    }
+}

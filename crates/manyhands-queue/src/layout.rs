@@ -1,0 +1,291 @@
+//! The queue file, byte by byte. All integers are in the machine's byte order: the file never
+//! leaves the machine, and the boot id in it says which boot of it.
+//!
+//! ```text
+//!       0  header, 4096 bytes
+//!            0  magic            u64   "manyhand"; written last when the file is built
+//!            8  layout           u64   this drawing's number; another number is refused
+//!           16  program          u64   SQLite's version number; another number is refused
+//!           24  boot             2 u64 id of the machine's boot
+//!           40  retired          u64   not 0: damaged or deleted, members leave for a new file
+//!           64  head             u64   the first ticket that may still be waiting
+//!          128  tail             u64   a hint: the next ticket, or one that was drawn already
+//!          192  leader           u64   see leader.rs
+//!          200  leader_since_ns  u64
+//!          208  leader_pid       u64
+//!          216  leader_label     5 u64
+//!          256  batch            u64   number of the batch that is being executed, or was last
+//!          264  sealed           u64   the batch whose commit can no longer fail
+//!          272  announced        u64   the batch that the next six words speak of
+//!          280  frame_offset     u64   where in the -wal file its commit frame goes
+//!          288  frame_header     3 u64 the frame's 24 bytes of header
+//!          312  frame_change     u64   the wal-index's change counter before the commit
+//!          320  slot_hint        u64   where to look for a free slot
+//!          328  member_hint      u64   where to look for a free member number
+//!          336  free_waiters     u32   threads that wait for a free slot
+//!          340  free_bell        u32   futex: a slot was freed
+//!          384  statistics       see `Statistics`
+//!    4096  ring, 4096 u64: ticket << 16 | slot + 1
+//!   36864  slots, 2048 of 2048 bytes
+//!            0  word             u64   see slot.rs
+//!            8  bell             u32   futex: the slot changed
+//!           12  sleeping         u32   1 while the owner may sleep on the bell
+//!           16  kind             u32   1: the owner asks for its turn
+//!           20  request_bytes    u32
+//!           24  answer_bytes     u32
+//!           32  published_ns     u64
+//!           40  called_ns        u64   when a leader first called the owner of this turn
+//!           48  label            5 u64
+//!          128  payload          1920 bytes: the request, then the answer, each 8-byte aligned
+//! 4231168  end
+//! ```
+//!
+//! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
+//! at the same moment is never undefined behaviour, only a value that fails its checks.
+
+use core::mem::size_of;
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Number of this layout. Raise it with every change of this file.
+pub const LAYOUT: u64 = 1;
+
+/// The first eight bytes of a queue file that is complete.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"manyhand");
+
+/// How many requests can wait in shared memory at once. Clients above this number wait for a slot.
+#[cfg(not(any(loom, shuttle)))]
+pub const SLOTS: usize = 2048;
+/// Small enough for a model checker, large enough to wrap.
+#[cfg(any(loom, shuttle))]
+pub const SLOTS: usize = 3;
+
+/// Length of the ticket ring. More than [`SLOTS`], since a cancelled request leaves its ring entry
+/// behind until the head passes it.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const RING: usize = 4096;
+#[cfg(any(loom, shuttle))]
+pub(crate) const RING: usize = 4;
+
+/// How many processes can be members at once; the number has 12 bits in a slot's word.
+pub const MEMBERS: usize = 4096;
+
+/// Bytes of a label. A longer one is cut.
+pub const LABEL_BYTES: usize = 40;
+const LABEL_WORDS: usize = LABEL_BYTES / 8;
+
+#[cfg(not(any(loom, shuttle)))]
+const PAYLOAD_WORDS: usize = 240;
+#[cfg(any(loom, shuttle))]
+const PAYLOAD_WORDS: usize = 2;
+
+/// Bytes of a slot that a request and its answer share.
+pub const PAYLOAD_BYTES: usize = PAYLOAD_WORDS * 8;
+
+/// A run of bytes in shared memory.
+#[repr(C)]
+pub(crate) struct Bytes<const WORDS: usize>([AtomicU64; WORDS]);
+
+impl<const WORDS: usize> Bytes<WORDS> {
+    /// Copies `bytes` in, from byte `at` on, which is a multiple of 8.
+    pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at.is_multiple_of(8) && at + bytes.len() <= WORDS * 8, "bytes outside the slot");
+        let words = &self.0[at / 8..];
+        let mut chunks = bytes.chunks_exact(8);
+        let mut next = 0;
+        for chunk in &mut chunks {
+            let word = u64::from_ne_bytes(chunk.try_into().expect("a chunk of 8 bytes"));
+            words[next].store(word, Ordering::Relaxed);
+            next += 1;
+        }
+        let rest = chunks.remainder();
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            words[next].store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies `count` bytes out, from byte `at` on. `None` when they do not lie inside: the numbers
+    /// come from shared memory and are not to be trusted.
+    pub(crate) fn read(&self, at: usize, count: usize, into: &mut Vec<u8>) -> Option<()> {
+        into.clear();
+        if !at.is_multiple_of(8) || at.checked_add(count)? > WORDS * 8 {
+            return None;
+        }
+        into.reserve(count.next_multiple_of(8));
+        for word in &self.0[at / 8..(at + count).div_ceil(8)] {
+            into.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        into.truncate(count);
+        Some(())
+    }
+
+    /// Stores `text`, cut at a character's border, padded with zeros.
+    pub(crate) fn write_text(&self, text: &str) {
+        let mut bytes = vec![0; WORDS * 8];
+        let cut = text.floor_char_boundary(WORDS * 8);
+        bytes[..cut].copy_from_slice(&text.as_bytes()[..cut]);
+        self.write(0, &bytes);
+    }
+
+    /// Reads what [`Bytes::write_text`] stored; bytes that are no text are replaced.
+    pub(crate) fn read_text(&self) -> String {
+        let mut bytes = Vec::new();
+        if self.read(0, WORDS * 8, &mut bytes).is_none() {
+            return String::new();
+        }
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+/// An instance on a cache line of its own, so that its writers do not disturb its neighbours.
+#[repr(C, align(64))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// Identity of the file; constant after it was built, but for `retired`.
+#[repr(C)]
+pub(crate) struct Identity {
+    pub(crate) magic: AtomicU64,
+    pub(crate) layout: AtomicU64,
+    pub(crate) program: AtomicU64,
+    pub(crate) boot: [AtomicU64; 2],
+    pub(crate) retired: AtomicU64,
+}
+
+/// Who leads. `word` is guarded by compare-and-swap, the rest is written by the leader alone and
+/// serves messages only.
+#[repr(C)]
+pub(crate) struct LeaderRecord {
+    pub(crate) word: AtomicU64,
+    pub(crate) since_ns: AtomicU64,
+    pub(crate) pid: AtomicU64,
+    pub(crate) label: Bytes<LABEL_WORDS>,
+}
+
+/// What a successor needs in order to learn the fate of a dead leader's batch. Written by the
+/// leader alone.
+#[repr(C)]
+pub(crate) struct BatchRecord {
+    pub(crate) batch: AtomicU64,
+    pub(crate) sealed: AtomicU64,
+    pub(crate) announced: AtomicU64,
+    pub(crate) frame_offset: AtomicU64,
+    pub(crate) frame_header: [AtomicU64; 3],
+    pub(crate) frame_change: AtomicU64,
+}
+
+/// Where to look first, and who waits for a free slot.
+#[repr(C)]
+pub(crate) struct Hints {
+    pub(crate) slot: AtomicU64,
+    pub(crate) member: AtomicU64,
+    pub(crate) free_waiters: AtomicU32,
+    pub(crate) free_bell: AtomicU32,
+}
+
+/// Counters since the file was built. Written by leaders, read by anybody.
+#[repr(C)]
+pub(crate) struct Statistics {
+    pub(crate) batches: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) turns: AtomicU64,
+    pub(crate) successions: AtomicU64,
+}
+
+#[repr(C)]
+pub(crate) struct Header {
+    pub(crate) identity: Line<Identity>,
+    pub(crate) head: Line<AtomicU64>,
+    pub(crate) tail: Line<AtomicU64>,
+    pub(crate) leader: LeaderRecord,
+    pub(crate) batch: BatchRecord,
+    pub(crate) hints: Line<Hints>,
+    pub(crate) statistics: Line<Statistics>,
+}
+
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    pub(crate) word: AtomicU64,
+    pub(crate) bell: AtomicU32,
+    pub(crate) sleeping: AtomicU32,
+    pub(crate) kind: AtomicU32,
+    pub(crate) request_bytes: AtomicU32,
+    pub(crate) answer_bytes: AtomicU32,
+    pub(crate) published_ns: AtomicU64,
+    pub(crate) called_ns: AtomicU64,
+    pub(crate) label: Bytes<LABEL_WORDS>,
+    pub(crate) payload: Line<Bytes<PAYLOAD_WORDS>>,
+}
+
+/// Everything that the members share.
+#[repr(C, align(4096))]
+pub(crate) struct Shared {
+    pub(crate) header: Header,
+    pub(crate) ring: PageAligned<[AtomicU64; RING]>,
+    pub(crate) slots: [Slot; SLOTS],
+}
+
+#[repr(C, align(4096))]
+pub(crate) struct PageAligned<T>(pub(crate) T);
+
+/// Bytes of the queue file.
+pub(crate) const FILE_BYTES: usize = size_of::<Shared>();
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(Header, head) == 64);
+    assert!(offset_of!(Header, tail) == 128);
+    assert!(offset_of!(Header, leader) == 192);
+    assert!(offset_of!(Header, batch) == 256);
+    assert!(offset_of!(Header, hints) == 320);
+    assert!(offset_of!(Header, statistics) == 384);
+    assert!(offset_of!(Shared, ring) == 4096);
+    assert!(offset_of!(Shared, slots) == 36864);
+    assert!(offset_of!(Slot, published_ns) == 32);
+    assert!(offset_of!(Slot, payload) == 128);
+    assert!(size_of::<Slot>() == 2048);
+    // `Shared` is page-aligned, so its size is rounded up to whole pages.
+    assert!(FILE_BYTES == (36864 + SLOTS * 2048).next_multiple_of(4096));
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes() -> Bytes<4> {
+        Bytes([const { AtomicU64::new(0) }; 4])
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_went_in() {
+        let memory = bytes();
+        let mut back = Vec::new();
+        for count in 0..=24 {
+            let data: Vec<u8> = (1..=count as u8).collect();
+            memory.write(8, &data);
+            memory.read(8, count, &mut back).expect("inside");
+            assert_eq!(back, data);
+        }
+    }
+
+    #[test]
+    fn a_length_out_of_damaged_memory_is_refused() {
+        let memory = bytes();
+        let mut back = Vec::new();
+        for (at, count) in [(0, 33), (8, 25), (4, 4), (32, 1), (8, usize::MAX), (usize::MAX - 7, 8)] {
+            assert!(memory.read(at, count, &mut back).is_none(), "{at} {count}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_cut_at_a_character() {
+        let memory = bytes();
+        memory.write_text("writer");
+        assert_eq!(memory.read_text(), "writer");
+        memory.write_text(&"é".repeat(20));
+        assert_eq!(memory.read_text(), "é".repeat(16));
+    }
+}

@@ -1,0 +1,501 @@
+//! The leader: one word in shared memory says who may write to the database now.
+//!
+//! ```text
+//! word: epoch (40 bits) | member + 1 (16 bits), 0 for nobody | unresolved (8 bits)
+//! ```
+//!
+//! | word               | who may change it          | to                                              |
+//! |--------------------|----------------------------|-------------------------------------------------|
+//! | nobody             | anybody who wants to lead  | member, epoch + 1, unresolved kept              |
+//! | a member that lives| that member's leader       | nobody, with unresolved as its batch stands     |
+//! | a member that died | anybody who saw it dead    | member, epoch + 1, unresolved = 1               |
+//!
+//! What always holds: only the leader moves `head`, moves slots into and out of Taken and Executed,
+//! and writes the batch record. A batch in hand when its leader dies is *unresolved*: the successor
+//! finds out whether it was committed, and settles its slots, before it does anything else.
+//!
+//! Leadership orders the writers of Manyhands among themselves. What keeps the database whole is
+//! SQLite's own write lock, which every leader takes.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::clock::now_ns;
+use crate::crash;
+use crate::layout::RING;
+use crate::queue::{Kind, Published, Queue};
+use crate::slot::{SlotState, SlotWord};
+use crate::sync::Ordering;
+use crate::ticket::{self, Ticket};
+use crate::wait;
+
+/// How long the owner of a turn may take to answer the call before it is passed over. A process that
+/// runs answers within a scheduling delay; a stopped one must not hold up the rest.
+const CALL_PATIENCE_NS: u64 = 100_000_000;
+
+/// The leader's word, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeaderWord(u64);
+
+impl LeaderWord {
+    pub(crate) fn is_free(self) -> bool {
+        self.holder().is_none()
+    }
+
+    fn holder(self) -> Option<u16> {
+        ((self.0 >> 8 & 0xFFFF) as u16).checked_sub(1)
+    }
+
+    fn unresolved(self) -> bool {
+        self.0 & 0xFF != 0
+    }
+
+    fn held_by(self, member: u16, unresolved: bool) -> LeaderWord {
+        let epoch = (self.0 >> 24) + 1;
+        LeaderWord(epoch << 24 | (u64::from(member) + 1) << 8 | u64::from(unresolved))
+    }
+
+    fn freed(self, unresolved: bool) -> LeaderWord {
+        LeaderWord(self.0 >> 24 << 24 | u64::from(unresolved))
+    }
+}
+
+/// Who leads, for messages.
+#[derive(Clone, Debug)]
+pub struct LeaderInfo {
+    /// Its process id, as its own pid namespace counts.
+    pub pid: u32,
+    /// The label of the connection that leads.
+    pub label: String,
+    /// How long it has been leading.
+    pub age: Duration,
+}
+
+/// The commit frame of a batch, announced before it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitFrame {
+    /// Where in the -wal file the frame starts, in bytes.
+    pub offset: u64,
+    /// The frame's header, with the WAL's salts and the frame's checksum.
+    pub header: [u8; 24],
+    /// The wal-index's change counter before this commit.
+    pub change: u32,
+}
+
+/// What is known of a batch whose leader died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unresolved {
+    /// Its commit could no longer fail.
+    Sealed,
+    /// The commit frame may have been written: look for it.
+    Announced(CommitFrame),
+    /// No commit frame was written.
+    Unannounced,
+}
+
+/// Whether there is something to settle before leading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inheritance {
+    /// The last leader ended in order.
+    Nothing,
+    /// The last leader died, or gave up, with a batch in hand.
+    Batch,
+}
+
+/// A request or turn that waits, as the leader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its place in the order of arrival.
+    pub ticket: Ticket,
+    /// What is asked for.
+    pub kind: Kind,
+    slot: usize,
+    word: SlotWord,
+}
+
+impl Queue {
+    pub(crate) fn leader_word(&self) -> LeaderWord {
+        LeaderWord(self.region.shared().header.leader.word.load(Ordering::SeqCst))
+    }
+
+    /// Becomes the leader, if nobody is.
+    pub fn try_lead(self: &Arc<Queue>, label: &str) -> Option<Lead> {
+        let free = self.leader_word();
+        if !free.is_free() {
+            return None;
+        }
+        self.take_lead(free, free.unresolved(), label)
+    }
+
+    /// Becomes the leader in the place of one that died. `None` when nobody leads, or the leader
+    /// lives. Costs a system call.
+    pub fn try_succeed(self: &Arc<Queue>, label: &str) -> Option<Lead> {
+        let held = self.leader_word();
+        let holder = held.holder()?;
+        if self.region.lives(holder) {
+            return None;
+        }
+        let lead = self.take_lead(held, true, label)?;
+        self.region.shared().header.statistics.0.successions.fetch_add(1, Ordering::Relaxed);
+        Some(lead)
+    }
+
+    fn take_lead(self: &Arc<Queue>, from: LeaderWord, unresolved: bool, label: &str) -> Option<Lead> {
+        let record = &self.region.shared().header.leader;
+        let word = from.held_by(self.region.member(), unresolved);
+        // Acquire: pairs with the Release in `Lead::end`, so that this leader sees the head and the
+        // batch record as the last one left them.
+        record
+            .word
+            .compare_exchange(from.0, word.0, Ordering::SeqCst, Ordering::Relaxed)
+            .ok()?;
+        record.since_ns.store(now_ns(), Ordering::Relaxed);
+        record.pid.store(u64::from(std::process::id()), Ordering::Relaxed);
+        record.label.write_text(label);
+        crash::point("leading");
+        Some(Lead { queue: Arc::clone(self), word, in_batch: false, ended: false })
+    }
+
+    /// Who leads now, for messages: it may have changed when this returns.
+    pub fn leader(&self) -> Option<LeaderInfo> {
+        let record = &self.region.shared().header.leader;
+        self.leader_word().holder()?;
+        Some(LeaderInfo {
+            pid: record.pid.load(Ordering::Relaxed) as u32,
+            label: record.label.read_text(),
+            age: Duration::from_nanos(
+                now_ns().saturating_sub(record.since_ns.load(Ordering::Relaxed)),
+            ),
+        })
+    }
+
+    /// A number that changes whenever a leader begins or a batch ends: while it moves, the leader
+    /// lives.
+    pub fn progress(&self) -> u64 {
+        let header = &self.region.shared().header;
+        let batch = header.batch.batch.load(Ordering::Relaxed);
+        self.leader_word().0.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(batch)
+    }
+}
+
+/// Leadership. Dropping it with a batch in hand leaves the batch to the next leader, as death would.
+#[derive(Debug)]
+pub struct Lead {
+    queue: Arc<Queue>,
+    word: LeaderWord,
+    in_batch: bool,
+    ended: bool,
+}
+
+impl core::fmt::Debug for LeaderWord {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "epoch {} holder {:?}", self.0 >> 24, self.holder())
+    }
+}
+
+impl Lead {
+    /// The queue that is led.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// True in a child that got this from its parent by `fork()`: it leads nothing there.
+    pub fn is_inherited(&self) -> bool {
+        self.queue.is_inherited()
+    }
+
+    /// Whether [`Lead::unresolved`] must be asked first.
+    pub fn inheritance(&self) -> Inheritance {
+        if self.word.unresolved() { Inheritance::Batch } else { Inheritance::Nothing }
+    }
+
+    /// What is known of the batch that the last leader left.
+    pub fn unresolved(&self) -> Unresolved {
+        let record = &self.queue.region.shared().header.batch;
+        let batch = record.batch.load(Ordering::Acquire);
+        if record.sealed.load(Ordering::Acquire) == batch {
+            return Unresolved::Sealed;
+        }
+        if record.announced.load(Ordering::Acquire) != batch {
+            return Unresolved::Unannounced;
+        }
+        let mut header = [0; 24];
+        for (bytes, word) in header.chunks_exact_mut(8).zip(&record.frame_header) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        Unresolved::Announced(CommitFrame {
+            offset: record.frame_offset.load(Ordering::Relaxed),
+            header,
+            change: record.frame_change.load(Ordering::Relaxed) as u32,
+        })
+    }
+
+    /// Settles the batch that the last leader left: its requests are answered, if it was committed,
+    /// and wait again, if not.
+    pub fn resolve(&mut self, committed: bool) {
+        crash::point("recovering");
+        let shared = self.queue.region.shared();
+        if committed {
+            // And if we die below? The next successor finds the batch sealed.
+            self.queue.seal();
+        }
+        let head = Ticket(shared.header.head.0.load(Ordering::Relaxed));
+        let mut ticket = head;
+        while ticket.0 - head.0 < RING as u64 && ticket::was_drawn(shared, ticket) {
+            if let Some(slot) = ticket::slot_at(shared, ticket)
+                && let Some(word) = self.queue.slot(slot).load()
+                && word.ticket == ticket
+            {
+                match word.state {
+                    SlotState::Executed if committed => self.answer_slot(slot, word),
+                    SlotState::Taken | SlotState::Executed => {
+                        self.queue.slot(slot).advance(word, word.with(SlotState::Pending));
+                    }
+                    _ => {}
+                }
+            }
+            ticket = ticket.next();
+        }
+        crash::point("recovered");
+        let resolved = LeaderWord(self.word.0 & !0xFF);
+        shared.header.leader.word.store(resolved.0, Ordering::SeqCst);
+        self.word = resolved;
+    }
+
+    /// Opens a batch: from here to [`Lead::end_batch`] a death leaves it unresolved.
+    pub fn begin_batch(&mut self) {
+        assert!(!self.in_batch && self.inheritance() == Inheritance::Nothing);
+        let record = &self.queue.region.shared().header.batch;
+        record.batch.fetch_add(1, Ordering::Release);
+        self.in_batch = true;
+        crash::point("batch-begun");
+    }
+
+    /// The first entry that waits, at or after `from`; the head, when `from` is `None`. Gone entries
+    /// at the head are passed for good.
+    pub fn next(&self, from: Option<Ticket>) -> Option<Entry> {
+        let shared = self.queue.region.shared();
+        let mut ticket = from.unwrap_or_else(|| self.head());
+        for _ in 0..RING {
+            if !ticket::was_drawn(shared, ticket) {
+                return None;
+            }
+            if let Some(slot) = ticket::slot_at(shared, ticket)
+                && let Some(word) = self.queue.slot(slot).load()
+                && word.ticket == ticket
+                && word.state == SlotState::Pending
+            {
+                let kind = Kind::from_bits(self.queue.slot(slot).kind.load(Ordering::Relaxed));
+                return Some(Entry { ticket, kind, slot, word });
+            }
+            if !self.in_batch && ticket == self.head() {
+                shared.header.head.0.store(ticket.next().0, Ordering::Release);
+            }
+            ticket = ticket.next();
+        }
+        None
+    }
+
+    fn head(&self) -> Ticket {
+        Ticket(self.queue.region.shared().header.head.0.load(Ordering::Relaxed))
+    }
+
+    /// Copies a waiting request out without taking it. What is read may be damaged, if its owner
+    /// withdraws it at this moment.
+    pub fn peek(&self, entry: &Entry, request: &mut Vec<u8>) {
+        let slot = self.queue.slot(entry.slot);
+        let count = slot.request_bytes.load(Ordering::Relaxed) as usize;
+        if slot.payload.0.read(0, count, request).is_none() {
+            request.clear();
+        }
+    }
+
+    /// Takes a waiting request, and copies it out. False when its owner withdrew it just now, or it
+    /// is damaged.
+    pub fn take(&mut self, entry: &Entry, request: &mut Vec<u8>) -> bool {
+        assert!(self.in_batch, "a request is taken inside a batch");
+        let slot = self.queue.slot(entry.slot);
+        if !slot.advance(entry.word, entry.word.with(SlotState::Taken)) {
+            return false;
+        }
+        crash::point("taken");
+        self.peek(entry, request);
+        true
+    }
+
+    /// Room for the answer to a request of `request_bytes`, in bytes.
+    pub fn answer_room(request_bytes: usize) -> usize {
+        crate::layout::PAYLOAD_BYTES.saturating_sub(request_bytes.next_multiple_of(8))
+    }
+
+    /// Writes the answer to a taken request of `request_bytes`. It holds once the batch is committed.
+    ///
+    /// # Panics
+    /// When the answer is larger than [`Lead::answer_room`].
+    pub fn executed(&mut self, entry: &Entry, request_bytes: usize, answer: &[u8]) {
+        let slot = self.queue.slot(entry.slot);
+        slot.payload.0.write(request_bytes.next_multiple_of(8), answer);
+        slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
+        let taken = entry.word.with(SlotState::Taken);
+        assert!(slot.advance(taken, entry.word.with(SlotState::Executed)), "a taken slot moved");
+        crash::point("executed");
+    }
+
+    /// Replaces the answer of an executed request, whose commit failed, by an error. It is cut when it
+    /// has no room.
+    pub fn replace_answer(&mut self, entry: &Entry, answer: impl FnOnce(usize) -> Vec<u8>) {
+        let slot = self.queue.slot(entry.slot);
+        let request_bytes = slot.request_bytes.load(Ordering::Relaxed) as usize;
+        let answer = answer(Lead::answer_room(request_bytes));
+        slot.payload.0.write(request_bytes.next_multiple_of(8), &answer);
+        slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Lets a taken or executed request wait again, in its old place.
+    pub fn put_back(&mut self, entry: &Entry) {
+        let slot = self.queue.slot(entry.slot);
+        if let Some(word) = slot.load()
+            && word.ticket == entry.ticket
+            && matches!(word.state, SlotState::Taken | SlotState::Executed)
+        {
+            slot.advance(word, word.with(SlotState::Pending));
+        }
+    }
+
+    /// Makes the request of `entry` a turn: its owner executes it, in its old place.
+    pub fn demand_turn(&mut self, entry: &Entry) {
+        self.queue.slot(entry.slot).kind.store(Kind::Turn.to_bits(), Ordering::Relaxed);
+        self.put_back(entry);
+    }
+
+    /// Closes the batch. With `answered`, its executed requests are answered, in ticket order; the
+    /// caller has put back all others.
+    pub fn end_batch(&mut self, executed: &[Entry], answered: bool) {
+        assert!(self.in_batch);
+        if answered {
+            crash::point("committed");
+            for (index, entry) in executed.iter().enumerate() {
+                self.answer_slot(entry.slot, entry.word.with(SlotState::Executed));
+                if index == 0 {
+                    crash::point("first-answered");
+                }
+            }
+            crash::point("answered");
+            let statistics = &self.queue.region.shared().header.statistics.0;
+            statistics.batches.fetch_add(1, Ordering::Relaxed);
+            statistics.requests.fetch_add(executed.len() as u64, Ordering::Relaxed);
+        }
+        self.in_batch = false;
+    }
+
+    fn answer_slot(&self, slot: usize, executed: SlotWord) {
+        let place = self.queue.slot(slot);
+        if place.advance(executed, executed.with(SlotState::Answered)) {
+            wait::ring(place);
+        }
+    }
+
+    /// True when `entry` is the turn that `published` waits for. Then the turn is taken out of the
+    /// queue: its owner leads now.
+    pub fn accept_turn(&mut self, entry: &Entry, published: &mut Published) -> bool {
+        let mine = entry.slot == published.slot && entry.ticket == published.ticket();
+        let accepted = mine && published.withdraw();
+        if accepted {
+            let statistics = &self.queue.region.shared().header.statistics.0;
+            statistics.turns.fetch_add(1, Ordering::Relaxed);
+        }
+        accepted
+    }
+
+    /// Calls the owner of the turn `entry`, which is at the head. An owner that died, or that did not
+    /// answer the call for 100 ms, is passed over: then this returns true, and the next entry is at
+    /// the head.
+    pub fn call(&mut self, entry: &Entry) -> bool {
+        let slot = self.queue.slot(entry.slot);
+        let now = now_ns();
+        let called = slot.called_ns.load(Ordering::Relaxed);
+        if called == 0 {
+            slot.called_ns.store(now, Ordering::Relaxed);
+        }
+        let silent = called != 0 && now.saturating_sub(called) > CALL_PATIENCE_NS;
+        if silent || !self.queue.region.lives(entry.word.member) {
+            return self.queue.free(entry.slot, entry.word);
+        }
+        wait::ring(slot);
+        false
+    }
+
+    /// Ends the leadership, and wakes the owner of the first entry that waits.
+    pub fn release(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if self.ended || self.queue.is_inherited() {
+            return;
+        }
+        self.ended = true;
+        // Passes what is gone, so that the look below is short.
+        let _ = if self.in_batch { None } else { self.next(None) };
+        let shared = self.queue.region.shared();
+        let unresolved = self.in_batch || self.inheritance() == Inheritance::Batch;
+        // SeqCst: either who publishes now sees the place free, or we see its entry below.
+        shared.header.leader.word.store(self.word.freed(unresolved).0, Ordering::SeqCst);
+        crash::point("released");
+        let mut ticket = self.head();
+        for _ in 0..RING {
+            if !ticket::was_drawn(shared, ticket) {
+                return;
+            }
+            if let Some(slot) = ticket::slot_at(shared, ticket)
+                && let Some(word) = self.queue.slot(slot).load()
+                && word.ticket == ticket
+                && word.state == SlotState::Pending
+            {
+                wait::ring(self.queue.slot(slot));
+                return;
+            }
+            ticket = ticket.next();
+        }
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Queue {
+    /// The leader says where its batch's commit frame goes. Only for the one that leads: called from
+    /// inside SQLite's commit, where the [`Lead`] is not at hand.
+    pub fn announce(&self, frame: &CommitFrame) {
+        let record = &self.region.shared().header.batch;
+        record.frame_offset.store(frame.offset, Ordering::Relaxed);
+        record.frame_change.store(u64::from(frame.change), Ordering::Relaxed);
+        for (word, bytes) in record.frame_header.iter().zip(frame.header.chunks_exact(8)) {
+            let bytes = bytes.try_into().expect("a chunk of 8 bytes");
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        record.announced.store(record.batch.load(Ordering::Relaxed), Ordering::Release);
+        crash::point("announced");
+    }
+
+    /// The leader says that its batch's commit can no longer fail. See [`Queue::announce`].
+    pub fn seal(&self) {
+        let record = &self.region.shared().header.batch;
+        record.sealed.store(record.batch.load(Ordering::Relaxed), Ordering::Release);
+        crash::point("sealed");
+    }
+
+    /// Batches, requests executed in batches, turns, and leaders that died, since the file was built.
+    pub fn counters(&self) -> [u64; 4] {
+        let statistics = &self.region.shared().header.statistics.0;
+        [
+            statistics.batches.load(Ordering::Relaxed),
+            statistics.requests.load(Ordering::Relaxed),
+            statistics.turns.load(Ordering::Relaxed),
+            statistics.successions.load(Ordering::Relaxed),
+        ]
+    }
+}

@@ -1,0 +1,39 @@
+//! The commit queue of Manyhands: writers of many threads and processes wait here for one SQLite
+//! file, first come, first served.
+//!
+//! This crate knows shared memory, tickets and processes. It knows no SQLite: a request and an
+//! answer are bytes to it.
+//!
+//! Words:
+//! * **member**: a process that joined the queue. The kernel witnesses its life by a record lock.
+//! * **slot**: the place in shared memory of one waiting request, and of its answer.
+//! * **ticket**: the place of a request in the order of arrival.
+//! * **leader**: the one member that may write to the database now. It executes waiting requests
+//!   in ticket order, and answers them.
+//! * **turn**: a ticket whose owner wants to be the leader itself, instead of being served.
+//!
+//! In reading order: [`Queue::join`] maps the file, [`Queue::claim`] takes a slot, [`Claim::publish`]
+//! draws the ticket, [`Published::wait`] waits, [`Queue::try_lead`] makes the leader, and
+//! [`Lead`] is what only a leader can do.
+
+mod layout;
+mod region;
+mod member;
+mod slot;
+mod ticket;
+mod queue;
+mod leader;
+mod wait;
+mod fork;
+mod clock;
+mod sync;
+pub mod crash;
+
+pub use clock::Deadline;
+pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
+pub use leader::{CommitFrame, Entry, Inheritance, Lead, LeaderInfo, Unresolved};
+pub use queue::{Claim, Kind, Published, Queue, Stage};
+pub use region::{JoinError, JoinOptions};
+pub use slot::{SlotState, SlotWord};
+pub use ticket::Ticket;
+pub use wait::Waited;

@@ -1,0 +1,100 @@
+//! Members and their lives, witnessed by the kernel.
+//!
+//! A member holds a write lock on one byte of the queue file, far behind its end, as long as its
+//! process lives. The kernel drops the lock when the process dies, however it dies; no process id is
+//! ever trusted. The locks are open-file-description locks: they belong to the descriptor, so other
+//! code of the process that opens and closes the file cannot drop them (POSIX record locks would go),
+//! and each process has exactly one descriptor of a queue file.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::layout::MEMBERS;
+
+/// First lock byte; behind any file that could exist.
+const LOCKS_BASE: i64 = 1 << 40;
+/// Held by who joins or leaves; shared by who joins a queue that lives.
+const JOIN_BYTE: i64 = LOCKS_BASE;
+/// The byte of member 0.
+const MEMBER_BASE: i64 = LOCKS_BASE + 1;
+
+/// What kind of lock to ask for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockKind {
+    Shared,
+    Exclusive,
+    None,
+}
+
+fn flock(kind: LockKind, start: i64, len: i64) -> libc::flock {
+    // SAFETY: `flock` is a struct of integers, for which zero is a value.
+    let mut lock: libc::flock = unsafe { core::mem::zeroed() };
+    lock.l_type = match kind {
+        LockKind::Shared => libc::F_RDLCK,
+        LockKind::Exclusive => libc::F_WRLCK,
+        LockKind::None => libc::F_UNLCK,
+    } as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = start;
+    lock.l_len = len;
+    lock
+}
+
+/// Asks for a lock without waiting. False when somebody else's is in the way.
+fn set_lock(file: &File, kind: LockKind, start: i64, len: i64) -> io::Result<bool> {
+    let lock = flock(kind, start, len);
+    // SAFETY: the descriptor is open, and `lock` lives through the call.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if result == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// True when another open file description holds a lock in the range.
+fn is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
+    let mut lock = flock(LockKind::Exclusive, start, len);
+    // SAFETY: the descriptor is open, and `lock` lives through the call, which writes to it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Asks for the lock that orders joining and leaving, without waiting.
+pub(crate) fn lock_joining(file: &File, kind: LockKind) -> io::Result<bool> {
+    set_lock(file, kind, JOIN_BYTE, 1)
+}
+
+/// Takes the first free member number, looking from `hint` on. `None` when all are taken.
+pub(crate) fn enlist(file: &File, hint: u64) -> io::Result<Option<u16>> {
+    for step in 0..MEMBERS as u64 {
+        let member = (hint.wrapping_add(step) % MEMBERS as u64) as u16;
+        if set_lock(file, LockKind::Exclusive, MEMBER_BASE + i64::from(member), 1)? {
+            return Ok(Some(member));
+        }
+    }
+    Ok(None)
+}
+
+/// Gives a member number back.
+pub(crate) fn discharge(file: &File, member: u16) -> io::Result<()> {
+    set_lock(file, LockKind::None, MEMBER_BASE + i64::from(member), 1).map(|_| ())
+}
+
+/// True while the process of another member lives. The own member number always answers false: ask
+/// only about others.
+pub(crate) fn lives(file: &File, member: u16) -> io::Result<bool> {
+    is_locked(file, MEMBER_BASE + i64::from(member), 1)
+}
+
+/// True while any other member lives.
+pub(crate) fn any_other_lives(file: &File) -> io::Result<bool> {
+    is_locked(file, MEMBER_BASE, MEMBERS as i64)
+}

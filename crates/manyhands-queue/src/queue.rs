@@ -1,0 +1,337 @@
+//! A client's side: a slot, a ticket, a wait, an answer.
+
+use core::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::clock::{self, Deadline};
+use crate::crash;
+use crate::layout::{PAYLOAD_BYTES, SLOTS, Slot};
+use crate::region::{JoinError, JoinOptions, Region};
+use crate::slot::{SlotState, SlotWord};
+use crate::sync::Ordering;
+use crate::ticket::{self, Drawn, Ticket};
+use crate::wait::{self, Waited};
+
+/// How long a client sleeps before it looks again for slots whose owners died.
+const RECLAIM_EVERY: Duration = Duration::from_millis(50);
+
+/// A process's membership in the queue of one database.
+#[derive(Debug)]
+pub struct Queue {
+    pub(crate) region: Region,
+}
+
+impl Queue {
+    /// Joins the queue in the file `path`, and builds it if this process is the first member.
+    ///
+    /// `prepare` runs in the first member only, while every other process that wants to join waits:
+    /// the place to switch the database to WAL mode.
+    ///
+    /// # Errors
+    /// See [`JoinError`]; nothing is joined then.
+    pub fn join<E>(
+        path: &Path,
+        options: &JoinOptions,
+        prepare: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Arc<Queue>, JoinError<E>> {
+        let region = Region::join(path, options, prepare)?;
+        let queue = Arc::new(Queue { region });
+        queue.sweep(|member| member == queue.region.member());
+        Ok(queue)
+    }
+
+    /// True in a child that got this queue from its parent by `fork()`: it must not be used there.
+    pub fn is_inherited(&self) -> bool {
+        self.region.is_inherited()
+    }
+
+    /// False when this queue must be left and joined anew: its file was overwritten or deleted.
+    pub fn is_sound(&self) -> bool {
+        self.region.is_sound()
+    }
+
+    /// True while the path still leads to the queue's file. When it does not, the file was deleted
+    /// or replaced: [`Queue::retire`] it.
+    pub fn is_in_place(&self) -> bool {
+        self.region.is_in_place()
+    }
+
+    /// Makes every member leave this file for a new one as soon as it next looks.
+    pub fn retire(&self) {
+        self.region.retire();
+    }
+
+    /// True when nobody leads and nobody waits.
+    pub fn is_idle(&self) -> bool {
+        let shared = self.region.shared();
+        let head = Ticket(shared.header.head.0.load(Ordering::Acquire));
+        !ticket::was_drawn(shared, head) && self.leader_word().is_free()
+    }
+
+    /// Takes a slot for one request.
+    ///
+    /// Slots of dead members are taken back when no other is left. When all are in use, waits until
+    /// one is free, at most until `deadline`.
+    ///
+    /// `None` when the deadline passed, or the queue is no longer sound.
+    pub fn claim(self: &Arc<Queue>, deadline: Deadline) -> Option<Claim> {
+        let shared = self.region.shared();
+        let hints = &shared.header.hints.0;
+        loop {
+            let bell = hints.free_bell.load(Ordering::Acquire);
+            let first = hints.slot.fetch_add(1, Ordering::Relaxed);
+            for step in 0..SLOTS as u64 {
+                let slot = (first.wrapping_add(step) % SLOTS as u64) as usize;
+                let claimed = SlotWord {
+                    state: SlotState::Claimed,
+                    member: self.region.member(),
+                    ticket: Ticket::NONE,
+                };
+                let word = &shared.slots[slot];
+                if word.word.load(Ordering::Relaxed) == 0 && word.advance(SlotWord::FREE, claimed) {
+                    crash::point("claimed");
+                    return Some(Claim { queue: Arc::clone(self), slot, request_bytes: 0 });
+                }
+            }
+            if deadline.has_passed() || !self.is_sound() {
+                return None;
+            }
+            if self.sweep(|member| !self.region.lives(member)) == 0 {
+                hints.free_waiters.fetch_add(1, Ordering::SeqCst);
+                wait::sleep(&hints.free_bell, bell, deadline.or_after(RECLAIM_EVERY));
+                hints.free_waiters.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Frees the slots of members for whom `is_gone`. Returns how many.
+    ///
+    /// Their pending requests are dropped: nobody waits for the answer. Taken and executed ones are
+    /// the leader's and stay.
+    fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
+        let mut freed = 0;
+        for slot in &self.region.shared().slots {
+            let Some(word) = slot.load() else { continue };
+            let owned = matches!(
+                word.state,
+                SlotState::Claimed | SlotState::Pending | SlotState::Answered
+            );
+            if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
+                freed += 1;
+            }
+        }
+        freed
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> &Slot {
+        &self.region.shared().slots[slot]
+    }
+
+    /// Frees the slot at `from`, and wakes a client that waits for one.
+    pub(crate) fn free(&self, slot: usize, from: SlotWord) -> bool {
+        let freed = self.slot(slot).advance(from, SlotWord::FREE);
+        let hints = &self.region.shared().header.hints.0;
+        if freed && hints.free_waiters.load(Ordering::SeqCst) != 0 {
+            hints.free_bell.fetch_add(1, Ordering::Release);
+            wait::wake(&hints.free_bell);
+        }
+        freed
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// That a leader executes the request's bytes.
+    Request,
+    /// To be the leader itself when its ticket comes.
+    Turn,
+}
+
+impl Kind {
+    pub(crate) fn to_bits(self) -> u32 {
+        self as u32
+    }
+
+    /// In doubt a request: who asked for a turn and is treated as a request gets an answer that it
+    /// cannot read, and asks again.
+    pub(crate) fn from_bits(bits: u32) -> Kind {
+        if bits == Kind::Turn as u32 { Kind::Turn } else { Kind::Request }
+    }
+}
+
+/// A slot that belongs to one client of this process and is not in the queue yet.
+#[derive(Debug)]
+pub struct Claim {
+    queue: Arc<Queue>,
+    slot: usize,
+    request_bytes: usize,
+}
+
+impl Claim {
+    /// Copies the request into the slot. False when it has no room there beside an answer of
+    /// `answer_bytes`.
+    pub fn write(&mut self, request: &[u8], answer_bytes: usize) -> bool {
+        if request.len().next_multiple_of(8) + answer_bytes > PAYLOAD_BYTES {
+            return false;
+        }
+        self.queue.slot(self.slot).payload.0.write(0, request);
+        self.request_bytes = request.len();
+        true
+    }
+
+    /// Draws the ticket: from now on the request may be executed.
+    ///
+    /// `Err` gives the claim back when the ring is full.
+    pub fn publish(self, kind: Kind, label: &str) -> Result<Published, Claim> {
+        let shared = self.queue.region.shared();
+        let slot = &shared.slots[self.slot];
+        slot.kind.store(kind.to_bits(), Ordering::Relaxed);
+        slot.request_bytes.store(self.request_bytes as u32, Ordering::Relaxed);
+        slot.answer_bytes.store(0, Ordering::Relaxed);
+        slot.published_ns.store(clock::now_ns(), Ordering::Relaxed);
+        slot.called_ns.store(0, Ordering::Relaxed);
+        slot.label.write_text(label);
+        let claimed = SlotWord {
+            state: SlotState::Claimed,
+            member: self.queue.region.member(),
+            ticket: Ticket::NONE,
+        };
+        loop {
+            let ticket = ticket::tail(shared);
+            let pending = SlotWord { state: SlotState::Pending, ticket, ..claimed };
+            assert!(slot.advance(claimed, pending), "a claimed slot changed under its owner");
+            match ticket::draw(shared, ticket, self.slot) {
+                Drawn::Ours => {
+                    crash::point("published");
+                    let published = Published {
+                        queue: Arc::clone(&self.queue),
+                        slot: self.slot,
+                        pending,
+                        request_bytes: self.request_bytes,
+                        done: false,
+                    };
+                    core::mem::forget(self);
+                    return Ok(published);
+                }
+                drawn => {
+                    assert!(slot.advance(pending, claimed), "no leader can know this slot yet");
+                    if drawn == Drawn::Full {
+                        return Err(self);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.queue.is_inherited() {
+            return;
+        }
+        let claimed = SlotWord {
+            state: SlotState::Claimed,
+            member: self.queue.region.member(),
+            ticket: Ticket::NONE,
+        };
+        self.queue.free(self.slot, claimed);
+    }
+}
+
+/// Where a published request stands, as its owner sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// In the queue; it can be withdrawn.
+    Waiting,
+    /// In the queue, but it must be executed by its owner in its own turn: the leader could not.
+    MustLead,
+    /// A leader executes it; its fate will be known.
+    Executing,
+    /// The answer is there.
+    Answered,
+    /// The leader called this turn and got no reply, so it went on: publish again.
+    PassedOver,
+}
+
+/// A request in the queue. Dropping it withdraws the request if no leader has taken it yet.
+#[derive(Debug)]
+pub struct Published {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) slot: usize,
+    pub(crate) pending: SlotWord,
+    request_bytes: usize,
+    done: bool,
+}
+
+impl Published {
+    /// The place in the order of arrival.
+    pub fn ticket(&self) -> Ticket {
+        self.pending.ticket
+    }
+
+    /// Where the request stands now. `None` when the memory is damaged.
+    pub fn stage(&self) -> Option<Stage> {
+        let slot = self.queue.slot(self.slot);
+        let word = slot.load()?;
+        if word.ticket != self.pending.ticket || word.member != self.pending.member {
+            return Some(Stage::PassedOver);
+        }
+        Some(match word.state {
+            SlotState::Pending => match Kind::from_bits(slot.kind.load(Ordering::Relaxed)) {
+                Kind::Turn => Stage::MustLead,
+                Kind::Request => Stage::Waiting,
+            },
+            SlotState::Taken | SlotState::Executed => Stage::Executing,
+            SlotState::Answered => Stage::Answered,
+            SlotState::Free | SlotState::Claimed => Stage::PassedOver,
+        })
+    }
+
+    /// Sleeps until something may have changed: the stage, or the leader's place became free.
+    pub fn wait(&self, deadline: Deadline, patience: Duration) -> Waited {
+        wait::wait(self, deadline, patience)
+    }
+
+    /// How many tickets are before this one.
+    pub fn tickets_ahead(&self) -> u64 {
+        let head = self.queue.region.shared().header.head.0.load(Ordering::Relaxed);
+        self.pending.ticket.0.saturating_sub(head)
+    }
+
+    /// Takes the request out of the queue. False when a leader has taken it already: then it must be
+    /// waited for.
+    pub fn withdraw(&mut self) -> bool {
+        self.done = self.done || self.queue.free(self.slot, self.pending);
+        self.done
+    }
+
+    /// Copies the answer out and frees the slot. `None` when the memory is damaged.
+    ///
+    /// # Panics
+    /// When the stage is not [`Stage::Answered`].
+    pub fn into_answer(mut self) -> Option<Vec<u8>> {
+        let slot = self.queue.slot(self.slot);
+        let answered = self.pending.with(SlotState::Answered);
+        assert_eq!(slot.load(), Some(answered), "the answer is not there");
+        let mut answer = Vec::new();
+        let count = slot.answer_bytes.load(Ordering::Relaxed) as usize;
+        let read = slot.payload.0.read(self.request_bytes.next_multiple_of(8), count, &mut answer);
+        self.done = true;
+        self.queue.free(self.slot, answered);
+        read.map(|()| answer)
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        if self.done || self.queue.is_inherited() {
+            return;
+        }
+        // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the
+        // next sweep after this member's end.
+        let _ = self.withdraw()
+            || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
+    }
+}

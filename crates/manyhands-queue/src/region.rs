@@ -1,0 +1,488 @@
+//! The queue file: found, checked, built or rebuilt, mapped; joined and left.
+//!
+//! What always holds:
+//! * Joining and leaving happen under a lock on one byte of the file, shared for who joins a queue
+//!   that lives, exclusive for who builds or removes one. After the lock is held, the path is looked
+//!   at again: the file may have been removed while we waited.
+//! * The first member finds the file in whatever state and builds it anew: nothing in it outlives its
+//!   members. Whoever is not the first finds it complete.
+//! * The disk space is allocated before the file is mapped, so a full disk is an error here and no
+//!   SIGBUS later.
+//!
+//! What can go wrong: the file belongs to somebody else, or to a newer Manyhands, or lies on a network
+//! file system: [`JoinError`] says which. The file may be deleted or overwritten later: see
+//! [`Region::is_sound`].
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use core::time::Duration;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::clock::Deadline;
+use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
+use crate::member::{self, LockKind};
+use crate::sync::Ordering;
+use crate::ticket::Ticket;
+use crate::{crash, fork};
+
+/// How often a busy join lock is tried: a join takes some 50 us.
+const JOIN_RETRY: Duration = Duration::from_millis(2);
+
+/// What joining needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinOptions {
+    /// A word that all members must agree on: the number of the SQLite version.
+    pub program: u64,
+    /// Permission bits for a new file: those of the database.
+    pub mode: u32,
+    /// User id for a new file, and the only owner accepted: the database's.
+    pub owner: u32,
+    /// Group id for a new file: the database's.
+    pub group: u32,
+    /// When to give up waiting for others who join or leave.
+    pub deadline: Deadline,
+}
+
+/// Why a queue could not be joined. `E` is the error of the first member's preparation.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError<E> {
+    /// The operating system refused.
+    #[error("cannot {action} the queue file {path}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The queue file.
+        path: PathBuf,
+        /// The refusal.
+        source: io::Error,
+    },
+    /// A network file system: neither its locks nor its mappings are shared between machines.
+    #[error(
+        "{path} is on a network file system ({file_system}); SQLite's WAL mode and Manyhands need a local disk"
+    )]
+    Network {
+        /// The queue file.
+        path: PathBuf,
+        /// The file system's usual name.
+        file_system: &'static str,
+    },
+    /// The file was not made by the database's owner for this purpose.
+    #[error("the queue file {path} is not safe to use: {reason}; remove it if no program uses the database")]
+    Unsafe {
+        /// The queue file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Programs with another version of Manyhands or of SQLite have the database open now.
+    #[error(
+        "{path} is in use by another version (queue layout {layout}, SQLite {program}); let those programs end, or use the same version"
+    )]
+    OtherVersion {
+        /// The queue file.
+        path: PathBuf,
+        /// Their layout number.
+        layout: u64,
+        /// Their SQLite version number.
+        program: u64,
+    },
+    /// All member numbers are taken.
+    #[error("4096 processes have {path} open already")]
+    TooManyMembers {
+        /// The queue file.
+        path: PathBuf,
+    },
+    /// Another process held the join lock until the deadline.
+    #[error("timed out joining the queue {path}: another process is opening or closing the database")]
+    TimedOut {
+        /// The queue file.
+        path: PathBuf,
+    },
+    /// The first member's preparation failed.
+    #[error("{0}")]
+    Preparation(E),
+}
+
+/// The mapped file and this process's membership.
+#[derive(Debug)]
+pub(crate) struct Region {
+    shared: NonNull<Shared>,
+    /// Closed by `drop`, but not in a forked child, where `fork` closed it.
+    file: ManuallyDrop<File>,
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    member: u16,
+    generation: u64,
+}
+
+// SAFETY: the mapping is shared between processes by design: all of it is atomics.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(crate) fn join<E>(
+        path: &Path,
+        options: &JoinOptions,
+        prepare: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Region, JoinError<E>> {
+        let system = |action| {
+            move |source| JoinError::System { action, path: path.to_path_buf(), source }
+        };
+        let mut kind = LockKind::Shared;
+        loop {
+            let file = open(path, options).map_err(system("open"))?;
+            refuse_network(&file, path)?;
+            if !wait_for_join_lock(&file, kind, options.deadline).map_err(system("lock"))? {
+                return Err(JoinError::TimedOut { path: path.to_path_buf() });
+            }
+            if !is_at(&file, path).map_err(system("look at"))? {
+                continue;
+            }
+            refuse_unsafe(&file, path, options)?;
+            let others = member::any_other_lives(&file).map_err(system("probe"))?;
+            let identity = FileIdentity::read(&file);
+            if others {
+                match identity.verdict(options) {
+                    Verdict::Sound => return Region::enter(file, path, options),
+                    Verdict::OtherVersion => {
+                        return Err(JoinError::OtherVersion {
+                            path: path.to_path_buf(),
+                            layout: identity.layout,
+                            program: identity.program,
+                        });
+                    }
+                    // Members of a damaged file leave it as soon as they notice.
+                    Verdict::Damaged if kind == LockKind::Exclusive => {
+                        std::fs::remove_file(path).map_err(system("remove"))?;
+                    }
+                    Verdict::Damaged => kind = LockKind::Exclusive,
+                }
+            } else if kind == LockKind::Exclusive {
+                // And if we die here? The next one is the first again.
+                build(&file, options).map_err(system("build"))?;
+                prepare().map_err(JoinError::Preparation)?;
+                complete(&file).map_err(system("build"))?;
+                return Region::enter(file, path, options);
+            } else {
+                kind = LockKind::Exclusive;
+            }
+        }
+    }
+
+    /// Becomes a member of the complete file, whose join lock is held, and lets go of the lock.
+    fn enter<E>(file: File, path: &Path, options: &JoinOptions) -> Result<Region, JoinError<E>> {
+        let system = |action| {
+            move |source| JoinError::System { action, path: path.to_path_buf(), source }
+        };
+        let shared = map(&file).map_err(system("map"))?;
+        let metadata = file.metadata().map_err(system("look at"))?;
+        let mut region = Region {
+            shared,
+            file: ManuallyDrop::new(file),
+            path: path.to_path_buf(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            member: 0,
+            generation: fork::generation(),
+        };
+        let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
+        let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
+        let Some(member) = member else {
+            return Err(JoinError::TooManyMembers { path: path.to_path_buf() });
+        };
+        region.member = member;
+        if !fork::register(region.file.as_raw_fd()) {
+            let source = io::Error::other("this process has 1024 databases open already");
+            return Err(system("open")(source));
+        }
+        member::lock_joining(&region.file, LockKind::None).map_err(system("unlock"))?;
+        let _ = options;
+        crash::point("joined");
+        Ok(region)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: the mapping has the size and alignment of `Shared`, any bits are valid atomics,
+        // and it lives until `drop`.
+        unsafe { self.shared.as_ref() }
+    }
+
+    pub(crate) fn member(&self) -> u16 {
+        self.member
+    }
+
+    /// True while the process of `member` lives.
+    pub(crate) fn lives(&self, member: u16) -> bool {
+        // An error here would be EBADF or ENOLCK. Not to know is no reason to rob.
+        member == self.member || member::lives(&self.file, member).unwrap_or(true)
+    }
+
+    /// True in a child that got this region from its parent by `fork()`.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != fork::generation()
+    }
+
+    /// False when the file must be left: it was overwritten, or somebody declared it retired.
+    pub(crate) fn is_sound(&self) -> bool {
+        let identity = &self.shared().header.identity.0;
+        identity.magic.load(Ordering::Relaxed) == MAGIC
+            && identity.layout.load(Ordering::Relaxed) == LAYOUT
+            && identity.retired.load(Ordering::Relaxed) == 0
+    }
+
+    /// Tells all members to leave for a new file.
+    pub(crate) fn retire(&self) {
+        self.shared().header.identity.0.retired.store(1, Ordering::Relaxed);
+    }
+
+    /// True while the path still leads to this file.
+    pub(crate) fn is_in_place(&self) -> bool {
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
+        // The last member takes the file away. If somebody joins or leaves at this moment, the file
+        // stays: it is only litter.
+        if let Ok(true) = member::lock_joining(&self.file, LockKind::Exclusive)
+            && let Ok(false) = member::any_other_lives(&self.file)
+            && self.is_in_place()
+        {
+            crash::point("leaving");
+            let _ = std::fs::remove_file(&self.path);
+        }
+        let _ = member::discharge(&self.file, self.member);
+        // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
+        unsafe { libc::munmap(self.shared.as_ptr().cast(), FILE_BYTES) };
+        fork::unregister(self.file.as_raw_fd());
+        // SAFETY: dropped once, here. Closing also lets go of the join lock.
+        unsafe { ManuallyDrop::drop(&mut self.file) };
+    }
+}
+
+fn open(path: &Path, options: &JoinOptions) -> io::Result<File> {
+    let open = |create_new| {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(create_new)
+            .mode(options.mode)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(path)
+    };
+    match open(false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        result => return result,
+    }
+    let file = match open(true) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return open(false),
+        result => result?,
+    };
+    // The umask may have taken bits that the database has.
+    file.set_permissions(PermissionsExt::from_mode(options.mode))?;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::fchown(&file, Some(options.owner), Some(options.group))?;
+    }
+    Ok(file)
+}
+
+fn wait_for_join_lock(file: &File, kind: LockKind, deadline: Deadline) -> io::Result<bool> {
+    loop {
+        if member::lock_joining(file, kind)? {
+            return Ok(true);
+        }
+        if deadline.has_passed() {
+            return Ok(false);
+        }
+        std::thread::sleep(JOIN_RETRY);
+    }
+}
+
+/// True when `path` still names the open file.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let open = file.metadata()?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (open.dev(), open.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn refuse_unsafe<E>(file: &File, path: &Path, options: &JoinOptions) -> Result<(), JoinError<E>> {
+    let refuse = |reason| JoinError::Unsafe { path: path.to_path_buf(), reason };
+    let metadata = file.metadata().map_err(|source| JoinError::System {
+        action: "look at",
+        path: path.to_path_buf(),
+        source,
+    })?;
+    if !metadata.is_file() {
+        return Err(refuse("it is not a regular file"));
+    }
+    if metadata.nlink() != 1 {
+        return Err(refuse("it has several names (hard links)"));
+    }
+    if metadata.uid() != options.owner {
+        return Err(refuse("it belongs to another user than the database"));
+    }
+    if metadata.mode() & 0o777 & !options.mode != 0 {
+        return Err(refuse("its permissions are wider than the database's"));
+    }
+    Ok(())
+}
+
+fn refuse_network<E>(file: &File, path: &Path) -> Result<(), JoinError<E>> {
+    let found = rustix::fs::fstatfs(file).map_err(|source| JoinError::System {
+        action: "ask the file system of",
+        path: path.to_path_buf(),
+        source: source.into(),
+    })?;
+    match network_file_system(found.f_type as u32) {
+        Some(file_system) => {
+            let _ = std::fs::remove_file(path);
+            Err(JoinError::Network { path: path.to_path_buf(), file_system })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The name of a file system that other machines write too, by its number in `statfs(2)`.
+fn network_file_system(number: u32) -> Option<&'static str> {
+    Some(match number {
+        0x6969 => "NFS",
+        0x517B => "SMB",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 => "SMB2",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x00C3_6400 => "Ceph",
+        0x0102_1997 => "9P",
+        0x0BD0_0BD0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x7461_636F => "OCFS2",
+        0x0116_1970 => "GFS2",
+        0x7375_7245 => "Coda",
+        _ => return None,
+    })
+}
+
+fn map(file: &File) -> io::Result<NonNull<Shared>> {
+    // SAFETY: a new mapping at an address that the kernel chooses, of a file that was allocated to
+    // this length.
+    let address = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            FILE_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(NonNull::new(address.cast()).expect("mmap chose no address for itself but null"))
+}
+
+fn boot_id() -> [u64; 2] {
+    // Where the kernel tells no boot id, the locks alone say that a file is stale.
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let half = |range| {
+        digits.get(range).and_then(|part| u64::from_str_radix(part, 16).ok()).unwrap_or(0)
+    };
+    [half(0..16), half(16..32)]
+}
+
+/// Makes the file an empty queue, all but the magic word.
+fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
+    file.set_len(0)?;
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, FILE_BYTES as u64)
+        .or_else(|error| match error {
+            // A file system without fallocate: write the zeros.
+            rustix::io::Errno::OPNOTSUPP => Ok(file.write_all_at(&vec![0; FILE_BYTES], 0)?),
+            error => Err(io::Error::from(error)),
+        })?;
+    let word = |at, value: u64| file.write_all_at(&value.to_ne_bytes(), at);
+    let [boot_low, boot_high] = boot_id();
+    word(8, LAYOUT)?;
+    word(16, options.program)?;
+    word(24, boot_low)?;
+    word(32, boot_high)?;
+    word(64, Ticket::FIRST.0)?;
+    word(128, Ticket::FIRST.0)
+}
+
+fn complete(file: &File) -> io::Result<()> {
+    file.write_all_at(&MAGIC.to_ne_bytes(), 0)
+}
+
+/// The first words of a file that may hold anything.
+struct FileIdentity {
+    bytes: u64,
+    magic: u64,
+    layout: u64,
+    program: u64,
+    boot: [u64; 2],
+    retired: u64,
+}
+
+enum Verdict {
+    Sound,
+    OtherVersion,
+    Damaged,
+}
+
+impl FileIdentity {
+    fn read(file: &File) -> FileIdentity {
+        let mut bytes = [0; 48];
+        // A shorter file leaves zeros, which are no magic word.
+        let _ = file.read_exact_at(&mut bytes, 0);
+        let word = |at: usize| {
+            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes of a fixed array"))
+        };
+        FileIdentity {
+            bytes: file.metadata().map_or(0, |metadata| metadata.len()),
+            magic: word(0),
+            layout: word(8),
+            program: word(16),
+            boot: [word(24), word(32)],
+            retired: word(40),
+        }
+    }
+
+    fn verdict(&self, options: &JoinOptions) -> Verdict {
+        if self.magic != MAGIC || self.boot != boot_id() || self.retired != 0 {
+            Verdict::Damaged
+        } else if self.layout != LAYOUT || self.program != options.program {
+            Verdict::OtherVersion
+        } else if self.bytes < FILE_BYTES as u64 {
+            Verdict::Damaged
+        } else {
+            Verdict::Sound
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_refused_by_name() {
+        assert_eq!(network_file_system(0x6969), Some("NFS"));
+        assert_eq!(network_file_system(0xFF53_4D42), Some("CIFS"));
+        assert_eq!(network_file_system(0xEF53), None, "ext4");
+        assert_eq!(network_file_system(0x0102_1994), None, "tmpfs");
+    }
+}

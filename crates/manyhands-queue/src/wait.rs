@@ -1,0 +1,129 @@
+//! Waiting and waking.
+//!
+//! A sleeper announces itself (`sleeping = 1`), looks once more at what it waits for, and sleeps on
+//! the bell. A waker changes what is waited for, looks at `sleeping`, and rings. All four are
+//! sequentially consistent, so at least one of the two sees the other. Nevertheless a bell is a hint,
+//! never the truth: every sleep has an end, and the sleeper looks for itself.
+
+use core::time::Duration;
+
+use crate::clock::{Deadline, now_ns};
+use crate::layout::Slot;
+use crate::queue::{Published, Stage};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, spin};
+
+/// How long a waiter watches its slot before it sleeps. To sleep and be woken across cores costs
+/// some 40 us, a commit takes 100 us: longer would only take the processor from who works.
+const SPIN_NS: u64 = 15_000;
+
+/// How many threads of this process watch at the moment. One per process is enough to catch the
+/// answer of a short commit; more would starve the leader on a small machine.
+#[cfg(not(any(loom, shuttle)))]
+static WATCHERS: AtomicU64 = AtomicU64::new(0);
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The stage changed, or the leader's place may be free.
+    Changed,
+    /// Nothing happened for the length of the patience given.
+    Patience,
+    /// The deadline has passed.
+    Deadline,
+}
+
+/// Waits on behalf of `published`.
+pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration) -> Waited {
+    let queue = &published.queue;
+    let slot = queue.slot(published.slot);
+    let before = published.stage();
+    let changed = || {
+        let stage = published.stage();
+        stage != before
+            || matches!(stage, None | Some(Stage::Answered | Stage::PassedOver))
+            || stage != Some(Stage::Executing) && queue.leader_word().is_free()
+    };
+    if watch(&changed) {
+        return Waited::Changed;
+    }
+    let bell = slot.bell.load(Ordering::Acquire);
+    slot.sleeping.store(1, Ordering::SeqCst);
+    if !changed() {
+        sleep(&slot.bell, bell, deadline.or_after(patience));
+    }
+    slot.sleeping.store(0, Ordering::Relaxed);
+    if slot.bell.load(Ordering::Acquire) != bell || changed() {
+        Waited::Changed
+    } else if deadline.has_passed() {
+        Waited::Deadline
+    } else {
+        Waited::Patience
+    }
+}
+
+/// Watches for a moment; true when `changed`.
+#[cfg(not(any(loom, shuttle)))]
+fn watch(changed: &impl Fn() -> bool) -> bool {
+    if WATCHERS.fetch_add(1, Ordering::Relaxed) > 0 {
+        WATCHERS.fetch_sub(1, Ordering::Relaxed);
+        return changed();
+    }
+    let end = now_ns() + SPIN_NS;
+    let mut seen = changed();
+    while !seen && now_ns() < end {
+        for _ in 0..32 {
+            spin();
+        }
+        seen = changed();
+    }
+    WATCHERS.fetch_sub(1, Ordering::Relaxed);
+    seen
+}
+
+#[cfg(any(loom, shuttle))]
+fn watch(changed: &impl Fn() -> bool) -> bool {
+    changed()
+}
+
+/// Sleeps until `bell` is no longer `seen`, somebody wakes, or the deadline passes.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn sleep(bell: &AtomicU32, seen: u32, deadline: Deadline) {
+    let left = deadline.remaining();
+    let timeout = rustix::thread::futex::Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(left.subsec_nanos()) as _,
+    };
+    // Any end is an end: the caller looks for itself.
+    let _ = rustix::thread::futex::wait(
+        bell,
+        rustix::thread::futex::Flags::empty(),
+        seen,
+        Some(&timeout),
+    );
+}
+
+/// Wakes one sleeper on `bell`.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn wake(bell: &AtomicU32) {
+    let _ = rustix::thread::futex::wake(bell, rustix::thread::futex::Flags::empty(), 1);
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn sleep(bell: &AtomicU32, seen: u32, _deadline: Deadline) {
+    while bell.load(Ordering::Acquire) == seen {
+        spin();
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn wake(_bell: &AtomicU32) {}
+
+/// Rings the bell of `slot` if its owner may sleep. True when it did.
+pub(crate) fn ring(slot: &Slot) -> bool {
+    let sleeps = slot.sleeping.load(Ordering::SeqCst) != 0;
+    if sleeps {
+        slot.bell.fetch_add(1, Ordering::Release);
+        wake(&slot.bell);
+    }
+    sleeps
+}

@@ -1,0 +1,541 @@
+//! One SQLite connection.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::ptr::{self, NonNull};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use libsqlite3_sys as ffi;
+
+use crate::authorizer::{Action, Verdict};
+use crate::callbacks::{self, Callbacks, Progress, Scalar};
+use crate::statement::Statement;
+use crate::vfs::{self, CommitObserver, WalIndexHeader};
+use crate::{Code, Error, Value, ValueRef, locks};
+
+const MAIN: *const c_char = c"main".as_ptr();
+
+/// How a database file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// For reading and writing; created when it does not exist.
+    ReadWriteCreate,
+    /// For reading and writing.
+    ReadWrite,
+    /// For reading.
+    ReadOnly,
+}
+
+/// A switch of a connection (<https://sqlite.org/c3ref/c_dbconfig_defensive.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Setting {
+    /// Foreign keys are enforced.
+    ForeignKeys = ffi::SQLITE_DBCONFIG_ENABLE_FKEY,
+    /// Triggers run.
+    Triggers = ffi::SQLITE_DBCONFIG_ENABLE_TRIGGER,
+    /// Views work.
+    Views = ffi::SQLITE_DBCONFIG_ENABLE_VIEW,
+    /// Functions in the schema need not be marked innocuous.
+    TrustedSchema = ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
+    /// Closing the last connection does not checkpoint.
+    NoCheckpointOnClose = ffi::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+}
+
+/// The kind of a checkpoint (<https://sqlite.org/c3ref/wal_checkpoint_v2.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointMode {
+    /// As much as possible without waiting for anybody.
+    Passive,
+    /// Everything, and the WAL starts at its beginning again.
+    Restart,
+    /// As restart, and the file is cut to zero bytes.
+    Truncate,
+}
+
+/// What a checkpoint left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpointed {
+    /// Frames in the WAL.
+    pub frames: u32,
+    /// Frames of them that are in the database file too.
+    pub frames_done: u32,
+}
+
+/// What SQLite holds of the main database (<https://sqlite.org/c3ref/c_txn_none.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transaction {
+    /// No lock.
+    None,
+    /// A snapshot for reading.
+    Read,
+    /// The write lock.
+    Write,
+}
+
+/// The raw connection; closed when the [`Connection`] and all its statements are gone.
+pub(crate) struct Handle {
+    raw: NonNull<ffi::sqlite3>,
+    callbacks: Mutex<Callbacks>,
+    generation: u64,
+}
+
+// SAFETY: the connection is in serialized mode (SQLITE_OPEN_FULLMUTEX): any thread may call it. The
+// closures are Send, and called under the connection's mutex.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    fn raw(&self) -> *mut ffi::sqlite3 {
+        self.raw.as_ptr()
+    }
+
+    /// The connection's last error, whose call returned `code`.
+    pub(crate) fn error(&self, code: c_int) -> Error {
+        // SAFETY: the connection is open.
+        let mutex = unsafe { ffi::sqlite3_db_mutex(self.raw()) };
+        // So that no other thread's call replaces the message while it is copied.
+        // SAFETY: the connection's own mutex; a null mutex is allowed.
+        unsafe { ffi::sqlite3_mutex_enter(mutex) };
+        // SAFETY: the connection is open.
+        let error = unsafe { Error::of_connection(self.raw(), code) };
+        // SAFETY: entered above.
+        unsafe { ffi::sqlite3_mutex_leave(mutex) };
+        error
+    }
+
+    /// True in a child that got this connection from its parent by `fork()`.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != locks::generation()
+    }
+
+    fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
+        self.callbacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SQLite says of a connection that crossed a fork: do not even close it
+        // (https://sqlite.org/howtocorrupt.html, 2.6).
+        if !self.is_inherited() {
+            // SAFETY: the connection is open, and never used again.
+            let code = unsafe { ffi::sqlite3_close(self.raw()) };
+            assert_eq!(code, ffi::SQLITE_OK, "statements keep their connection open");
+        } else {
+            // What SQLite still points to must stay.
+            core::mem::forget(core::mem::take(&mut *self.callbacks()));
+        }
+    }
+}
+
+/// A connection to one database file, through the shim VFS.
+#[derive(Debug)]
+pub struct Connection {
+    handle: Arc<Handle>,
+}
+
+impl Connection {
+    /// Opens a database. `path` may be a `file:` URI (<https://sqlite.org/uri.html>) if `uri` is true.
+    ///
+    /// # Errors
+    /// As `sqlite3_open_v2` fails.
+    pub fn open(path: &Path, mode: OpenMode, uri: bool) -> Result<Connection, Error> {
+        locks::install().map_err(|error| Error::misuse(&format!("cannot install locks: {error}")))?;
+        vfs::register();
+        let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        let name = CString::new(bytes)
+            .map_err(|_| Error::misuse("a database path cannot contain a zero byte"))?;
+        let flags = ffi::SQLITE_OPEN_FULLMUTEX
+            | ffi::SQLITE_OPEN_EXRESCODE
+            | if uri { ffi::SQLITE_OPEN_URI } else { 0 }
+            | match mode {
+                OpenMode::ReadWriteCreate => {
+                    ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE
+                }
+                OpenMode::ReadWrite => ffi::SQLITE_OPEN_READWRITE,
+                OpenMode::ReadOnly => ffi::SQLITE_OPEN_READONLY,
+            };
+        let mut raw = ptr::null_mut();
+        // SAFETY: a zero-terminated name, a place for the result, a registered VFS.
+        let code = unsafe {
+            ffi::sqlite3_open_v2(name.as_ptr(), &raw mut raw, flags, vfs::NAME.as_ptr())
+        };
+        let Some(raw) = NonNull::new(raw) else { return Err(Error::from_code(code)) };
+        let callbacks = Mutex::default();
+        let handle = Handle { raw, callbacks, generation: locks::generation() };
+        if code != ffi::SQLITE_OK {
+            return Err(handle.error(code));
+        }
+        Ok(Connection { handle: Arc::new(handle) })
+    }
+
+    pub(crate) fn raw(&self) -> *mut ffi::sqlite3 {
+        self.handle.raw()
+    }
+
+    pub(crate) fn check(&self, code: c_int) -> Result<(), Error> {
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code)) }
+    }
+
+    /// True in a child that got this connection from its parent by `fork()`: it must not be used.
+    pub fn is_inherited(&self) -> bool {
+        self.handle.is_inherited()
+    }
+
+    /// Compiles the first statement of `sql`. Returns it, `None` when there is only white space or
+    /// comment, and the length of what was compiled in bytes.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile.
+    pub fn prepare(&self, sql: &str) -> Result<(Option<Statement>, usize), Error> {
+        let count = c_int::try_from(sql.len()).map_err(|_| Error::from_code(ffi::SQLITE_TOOBIG))?;
+        let mut raw = ptr::null_mut();
+        let mut rest = ptr::null();
+        // SAFETY: a text of `count` bytes and places for two results.
+        let code = unsafe {
+            ffi::sqlite3_prepare_v3(
+                self.raw(),
+                sql.as_ptr().cast(),
+                count,
+                ffi::SQLITE_PREPARE_PERSISTENT,
+                &raw mut raw,
+                &raw mut rest,
+            )
+        };
+        self.check(code)?;
+        let used = rest as usize - sql.as_ptr() as usize;
+        Ok((NonNull::new(raw).map(|raw| Statement::new(raw, Arc::clone(&self.handle))), used))
+    }
+
+    /// Compiles exactly one statement.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile, and `SQLITE_MISUSE` for none or several statements.
+    pub fn prepare_one(&self, sql: &str) -> Result<Statement, Error> {
+        let (statement, used) = self.prepare(sql)?;
+        let statement = statement.ok_or_else(|| Error::misuse("there is no SQL statement"))?;
+        if self.prepare(&sql[used..])?.0.is_some() {
+            return Err(Error::misuse("more than one SQL statement was given where one is taken"));
+        }
+        Ok(statement)
+    }
+
+    /// Compiles and runs all statements of `sql`; rows are passed over.
+    ///
+    /// # Errors
+    /// As SQLite fails, at the first statement that does.
+    pub fn execute(&self, sql: &str) -> Result<(), Error> {
+        let mut rest = sql;
+        while !rest.is_empty() {
+            let (statement, used) = self.prepare(rest)?;
+            if let Some(mut statement) = statement {
+                while statement.step()? == crate::Step::Row {}
+            }
+            rest = &rest[used..];
+        }
+        Ok(())
+    }
+
+    /// The first column of the first row of `sql`, as an integer.
+    ///
+    /// # Errors
+    /// As SQLite fails, and `SQLITE_MISUSE` when there is no such integer.
+    pub fn query_integer(&self, sql: &str) -> Result<i64, Error> {
+        let mut statement = self.prepare_one(sql)?;
+        statement.step()?;
+        match statement.column(0) {
+            ValueRef::Integer(number) => Ok(number),
+            _ => Err(Error::misuse("the statement gave no integer")),
+        }
+    }
+
+    /// The first column of the first row of `sql`, as text.
+    ///
+    /// # Errors
+    /// As SQLite fails, and `SQLITE_MISUSE` when there is no such text.
+    pub fn query_text(&self, sql: &str) -> Result<String, Error> {
+        let mut statement = self.prepare_one(sql)?;
+        statement.step()?;
+        match statement.column(0) {
+            ValueRef::Text(bytes) => Ok(String::from_utf8_lossy(bytes).into_owned()),
+            _ => Err(Error::misuse("the statement gave no text")),
+        }
+    }
+
+    /// True outside a transaction.
+    pub fn is_autocommit(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_get_autocommit(self.raw()) != 0 }
+    }
+
+    /// What SQLite holds of the main database.
+    pub fn transaction(&self) -> Transaction {
+        // SAFETY: the connection is open.
+        match unsafe { ffi::sqlite3_txn_state(self.raw(), MAIN) } {
+            ffi::SQLITE_TXN_WRITE => Transaction::Write,
+            ffi::SQLITE_TXN_READ => Transaction::Read,
+            _ => Transaction::None,
+        }
+    }
+
+    /// Rows changed by the last INSERT, UPDATE or DELETE.
+    pub fn changes(&self) -> i64 {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_changes64(self.raw()) }
+    }
+
+    /// Rows changed since the connection was opened, by triggers and foreign key actions too.
+    pub fn total_changes(&self) -> i64 {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_total_changes64(self.raw()) }
+    }
+
+    /// The rowid of the last insert.
+    pub fn last_insert_rowid(&self) -> i64 {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_last_insert_rowid(self.raw()) }
+    }
+
+    /// Makes [`Connection::last_insert_rowid`] answer `rowid`.
+    pub fn set_last_insert_rowid(&self, rowid: i64) {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_set_last_insert_rowid(self.raw(), rowid) }
+    }
+
+    /// True while the transaction violates a deferred foreign key, so that it could not commit now.
+    pub fn violates_deferred_foreign_keys(&self) -> bool {
+        let (mut current, mut highest) = (0, 0);
+        // SAFETY: the connection is open; two places for results.
+        let code = unsafe {
+            ffi::sqlite3_db_status(
+                self.raw(),
+                ffi::SQLITE_DBSTATUS_DEFERRED_FKS,
+                &raw mut current,
+                &raw mut highest,
+                0,
+            )
+        };
+        // In doubt yes: the caller then takes the slow and exact way.
+        code != ffi::SQLITE_OK || current != 0
+    }
+
+    /// The absolute path of the main database; empty for a database without a file.
+    pub fn path(&self) -> PathBuf {
+        // SAFETY: the connection is open.
+        let name = unsafe { ffi::sqlite3_db_filename(self.raw(), MAIN) };
+        if name.is_null() {
+            return PathBuf::new();
+        }
+        // SAFETY: zero-terminated, and alive as long as the connection.
+        let name = unsafe { CStr::from_ptr(name) };
+        PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name.to_bytes()))
+    }
+
+    /// True when the main database cannot be written by this connection.
+    pub fn is_read_only(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_db_readonly(self.raw(), MAIN) == 1 }
+    }
+
+    /// The state of a switch.
+    pub fn setting(&self, setting: Setting) -> bool {
+        self.configure(setting, -1)
+    }
+
+    /// Turns a switch.
+    pub fn set(&self, setting: Setting, on: bool) {
+        self.configure(setting, c_int::from(on));
+    }
+
+    fn configure(&self, setting: Setting, value: c_int) -> bool {
+        let mut now: c_int = 0;
+        // SAFETY: these operations take an int and a pointer to an int.
+        unsafe { ffi::sqlite3_db_config(self.raw(), setting as c_int, value, &raw mut now) };
+        now != 0
+    }
+
+    /// Copies frames of the WAL into the database file.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` when somebody else is at it, or holds back some frames that the mode insists on.
+    pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, Error> {
+        let mode = match mode {
+            CheckpointMode::Passive => ffi::SQLITE_CHECKPOINT_PASSIVE,
+            CheckpointMode::Restart => ffi::SQLITE_CHECKPOINT_RESTART,
+            CheckpointMode::Truncate => ffi::SQLITE_CHECKPOINT_TRUNCATE,
+        };
+        let (mut frames, mut done) = (0, 0);
+        // SAFETY: the connection is open; two places for results.
+        let code = unsafe {
+            ffi::sqlite3_wal_checkpoint_v2(self.raw(), MAIN, mode, &raw mut frames, &raw mut done)
+        };
+        self.check(code)?;
+        let count = |number: c_int| u32::try_from(number).unwrap_or(0);
+        Ok(Checkpointed { frames: count(frames), frames_done: count(done) })
+    }
+
+    /// Frees what memory can be freed without losing anything.
+    pub fn release_memory(&self) {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_db_release_memory(self.raw()) };
+    }
+
+    /// A handle with which another thread can interrupt this connection's statements.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle { handle: Arc::clone(&self.handle) }
+    }
+
+    /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
+    pub fn wal_index(&self) -> Option<WalIndexHeader> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { vfs::wal_index(self.raw()) }
+    }
+
+    /// The header of the frame that starts at `offset` of the -wal file.
+    pub fn wal_frame_header(&self, offset: u64) -> Option<[u8; 24]> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { vfs::read_frame_header(self.raw(), offset) }
+    }
+
+    /// Sets who is told of this connection's commits.
+    ///
+    /// # Errors
+    /// When the database is not a file.
+    pub fn observe_commits(&self, observer: Arc<dyn CommitObserver>) -> Result<(), Error> {
+        let observer = Box::new(observer);
+        // SAFETY: the box lives in the handle until it is replaced here or the connection closed.
+        unsafe { vfs::observe(self.raw(), &raw const *observer) }?;
+        self.handle.callbacks().observer = Some(observer);
+        Ok(())
+    }
+
+    /// Sets or unsets the authorizer, which is asked about everything that a statement will touch
+    /// while it is compiled. Statements are compiled anew after this.
+    pub fn set_authorizer(
+        &self,
+        authorizer: Option<impl Fn(&Action<'_>) -> Verdict + Send + 'static>,
+    ) {
+        let authorizer = authorizer.map(|it| Box::new(Box::new(it) as callbacks::Authorizer));
+        let data = callbacks::pointer(&authorizer);
+        let callback: ffi_authorizer = if authorizer.is_some() { Some(callbacks::authorize) } else { None };
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_set_authorizer(self.raw(), callback, data) };
+        self.handle.callbacks().authorizer = authorizer;
+    }
+
+    /// Sets or unsets a closure that is asked every `instructions` instructions of a running
+    /// statement whether to go on.
+    pub fn set_progress_handler(
+        &self,
+        instructions: u32,
+        handler: Option<impl Fn() -> Progress + Send + 'static>,
+    ) {
+        let handler = handler.map(|it| Box::new(Box::new(it) as callbacks::ProgressHandler));
+        let data = callbacks::pointer(&handler);
+        let every = c_int::try_from(instructions).unwrap_or(c_int::MAX);
+        let callback = handler.is_some().then_some(callbacks::progress as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_progress_handler(self.raw(), every, callback, data) };
+        self.handle.callbacks().progress = handler;
+    }
+
+    /// Sets or unsets a closure that is asked whether to try again when a lock is held by somebody
+    /// else; its argument counts the tries.
+    pub fn set_busy_handler(&self, handler: Option<impl Fn(u32) -> Progress + Send + 'static>) {
+        let handler = handler.map(|it| Box::new(Box::new(it) as callbacks::BusyHandler));
+        let data = callbacks::pointer(&handler);
+        let callback = handler.is_some().then_some(callbacks::busy as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_busy_handler(self.raw(), callback, data) };
+        self.handle.callbacks().busy = handler;
+    }
+
+    /// Sets or unsets a closure that is told after each commit how many frames the WAL has. It takes
+    /// the place of SQLite's automatic checkpoint.
+    pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) + Send + 'static>) {
+        let hook = hook.map(|it| Box::new(Box::new(it) as callbacks::WalHook));
+        let data = callbacks::pointer(&hook);
+        let callback = hook.is_some().then_some(callbacks::wal as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_wal_hook(self.raw(), callback, data) };
+        self.handle.callbacks().wal = hook;
+    }
+
+    /// Makes a scalar SQL function; it takes the place of a built-in one of the same name.
+    ///
+    /// `arguments` is their number, `None` for any. A deterministic function always answers the same
+    /// to the same arguments.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` while a statement of the connection runs, `SQLITE_MISUSE` for a bad name.
+    pub fn create_function(
+        &self,
+        name: &str,
+        arguments: Option<u8>,
+        deterministic: bool,
+        function: impl Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send + 'static,
+    ) -> Result<(), Error> {
+        let name = CString::new(name)
+            .map_err(|_| Error::misuse("a function's name cannot contain a zero byte"))?;
+        let function: Box<Scalar> = Box::new(Box::new(function));
+        let flags = ffi::SQLITE_UTF8 | if deterministic { ffi::SQLITE_DETERMINISTIC } else { 0 };
+        // SAFETY: SQLite owns the box from here on, and gives it to `drop_scalar` also if this fails.
+        let code = unsafe {
+            ffi::sqlite3_create_function_v2(
+                self.raw(),
+                name.as_ptr(),
+                arguments.map_or(-1, c_int::from),
+                flags,
+                Box::into_raw(function).cast(),
+                Some(callbacks::call_scalar),
+                None,
+                None,
+                Some(callbacks::drop_scalar),
+            )
+        };
+        self.check(code)
+    }
+}
+
+#[expect(non_camel_case_types, reason = "names the C type of one function's argument")]
+type ffi_authorizer = Option<
+    unsafe extern "C" fn(
+        *mut core::ffi::c_void,
+        c_int,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+    ) -> c_int,
+>;
+
+/// Interrupts the running statements of a connection, from any thread.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    handle: Arc<Handle>,
+}
+
+impl InterruptHandle {
+    /// Makes the statements that run now fail with `SQLITE_INTERRUPT`.
+    pub fn interrupt(&self) {
+        if !self.handle.is_inherited() {
+            // SAFETY: the connection is open, since the handle keeps it so; any thread may call this.
+            unsafe { ffi::sqlite3_interrupt(self.handle.raw()) };
+        }
+    }
+}
+
+impl From<Code> for Error {
+    fn from(code: Code) -> Error {
+        Error::from_code(code.0)
+    }
+}

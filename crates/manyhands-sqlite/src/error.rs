@@ -1,0 +1,133 @@
+//! What SQLite answers when it cannot.
+
+use core::ffi::{CStr, c_int};
+use std::fmt;
+
+use libsqlite3_sys as ffi;
+
+/// SQLite's extended result code (<https://sqlite.org/rescode.html>).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code(pub i32);
+
+impl Code {
+    /// The primary code: the lowest eight bits.
+    pub fn primary(self) -> i32 {
+        self.0 & 0xFF
+    }
+
+    /// `SQLITE_BUSY` and its kin: a lock is held by somebody else.
+    pub fn is_busy(self) -> bool {
+        self.primary() == ffi::SQLITE_BUSY
+    }
+
+    /// `SQLITE_INTERRUPT`.
+    pub fn is_interrupt(self) -> bool {
+        self.primary() == ffi::SQLITE_INTERRUPT
+    }
+
+    /// `SQLITE_CONSTRAINT` and its kin.
+    pub fn is_constraint(self) -> bool {
+        self.primary() == ffi::SQLITE_CONSTRAINT
+    }
+
+    /// A sync that failed: what was written may or may not be on the disk.
+    pub fn is_failed_sync(self) -> bool {
+        self.0 == ffi::SQLITE_IOERR_FSYNC || self.0 == ffi::SQLITE_IOERR_DIR_FSYNC
+    }
+
+    /// The code's name in SQLite's documentation, of the primary code where it has none of its own.
+    pub fn name(self) -> &'static str {
+        const NAMES: &[(c_int, &str)] = &[
+            (ffi::SQLITE_ERROR, "SQLITE_ERROR"),
+            (ffi::SQLITE_INTERNAL, "SQLITE_INTERNAL"),
+            (ffi::SQLITE_PERM, "SQLITE_PERM"),
+            (ffi::SQLITE_ABORT, "SQLITE_ABORT"),
+            (ffi::SQLITE_BUSY, "SQLITE_BUSY"),
+            (ffi::SQLITE_LOCKED, "SQLITE_LOCKED"),
+            (ffi::SQLITE_NOMEM, "SQLITE_NOMEM"),
+            (ffi::SQLITE_READONLY, "SQLITE_READONLY"),
+            (ffi::SQLITE_INTERRUPT, "SQLITE_INTERRUPT"),
+            (ffi::SQLITE_IOERR, "SQLITE_IOERR"),
+            (ffi::SQLITE_CORRUPT, "SQLITE_CORRUPT"),
+            (ffi::SQLITE_NOTFOUND, "SQLITE_NOTFOUND"),
+            (ffi::SQLITE_FULL, "SQLITE_FULL"),
+            (ffi::SQLITE_CANTOPEN, "SQLITE_CANTOPEN"),
+            (ffi::SQLITE_PROTOCOL, "SQLITE_PROTOCOL"),
+            (ffi::SQLITE_SCHEMA, "SQLITE_SCHEMA"),
+            (ffi::SQLITE_TOOBIG, "SQLITE_TOOBIG"),
+            (ffi::SQLITE_CONSTRAINT, "SQLITE_CONSTRAINT"),
+            (ffi::SQLITE_MISMATCH, "SQLITE_MISMATCH"),
+            (ffi::SQLITE_MISUSE, "SQLITE_MISUSE"),
+            (ffi::SQLITE_NOLFS, "SQLITE_NOLFS"),
+            (ffi::SQLITE_AUTH, "SQLITE_AUTH"),
+            (ffi::SQLITE_RANGE, "SQLITE_RANGE"),
+            (ffi::SQLITE_NOTADB, "SQLITE_NOTADB"),
+            (ffi::SQLITE_CONSTRAINT_CHECK, "SQLITE_CONSTRAINT_CHECK"),
+            (ffi::SQLITE_CONSTRAINT_FOREIGNKEY, "SQLITE_CONSTRAINT_FOREIGNKEY"),
+            (ffi::SQLITE_CONSTRAINT_NOTNULL, "SQLITE_CONSTRAINT_NOTNULL"),
+            (ffi::SQLITE_CONSTRAINT_PRIMARYKEY, "SQLITE_CONSTRAINT_PRIMARYKEY"),
+            (ffi::SQLITE_CONSTRAINT_TRIGGER, "SQLITE_CONSTRAINT_TRIGGER"),
+            (ffi::SQLITE_CONSTRAINT_UNIQUE, "SQLITE_CONSTRAINT_UNIQUE"),
+            (ffi::SQLITE_CONSTRAINT_ROWID, "SQLITE_CONSTRAINT_ROWID"),
+            (ffi::SQLITE_CONSTRAINT_DATATYPE, "SQLITE_CONSTRAINT_DATATYPE"),
+            (ffi::SQLITE_IOERR_FSYNC, "SQLITE_IOERR_FSYNC"),
+            (ffi::SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"),
+            (ffi::SQLITE_IOERR_READ, "SQLITE_IOERR_READ"),
+            (ffi::SQLITE_BUSY_SNAPSHOT, "SQLITE_BUSY_SNAPSHOT"),
+            (ffi::SQLITE_BUSY_RECOVERY, "SQLITE_BUSY_RECOVERY"),
+        ];
+        let find = |code| NAMES.iter().find(|(number, _)| *number == code).map(|(_, name)| *name);
+        find(self.0).or_else(|| find(self.primary())).unwrap_or("SQLITE_UNKNOWN")
+    }
+}
+
+/// An error of SQLite: its extended code and its message, unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// SQLite's extended result code.
+    pub code: Code,
+    /// SQLite's message.
+    pub message: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code.name())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// An error with SQLite's general text for `code`.
+    pub fn from_code(code: c_int) -> Error {
+        // SAFETY: has no preconditions; the text is static and zero-terminated.
+        let text = unsafe { ffi::sqlite3_errstr(code) };
+        // SAFETY: see above; SQLite never answers null here.
+        let text = unsafe { CStr::from_ptr(text) };
+        Error { code: Code(code), message: text.to_string_lossy().into_owned() }
+    }
+
+    /// An error that this crate detected in SQLite's place.
+    pub fn misuse(message: &str) -> Error {
+        Error { code: Code(ffi::SQLITE_MISUSE), message: message.to_string() }
+    }
+
+    /// The last error of a connection, whose call returned `code`.
+    ///
+    /// # Safety
+    /// `handle` is an open connection.
+    pub(crate) unsafe fn of_connection(handle: *mut ffi::sqlite3, code: c_int) -> Error {
+        // SAFETY: the connection is open, says the caller.
+        let extended = unsafe { ffi::sqlite3_extended_errcode(handle) };
+        if extended & 0xFF != code & 0xFF {
+            // The connection remembers something else: a call that does not record its error.
+            return Error::from_code(code);
+        }
+        // SAFETY: the connection is open, says the caller.
+        let message = unsafe { ffi::sqlite3_errmsg(handle) };
+        // SAFETY: a zero-terminated text that lives until the next call on this connection.
+        let message = unsafe { CStr::from_ptr(message) };
+        Error { code: Code(extended), message: message.to_string_lossy().into_owned() }
+    }
+}

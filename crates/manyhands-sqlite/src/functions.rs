@@ -1,0 +1,120 @@
+//! `changes()` and `total_changes()` for a session whose statements may have run elsewhere.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::Arc;
+
+use libsqlite3_sys as ffi;
+
+use crate::{Connection, Error};
+
+/// What the session's statements changed on other connections.
+#[derive(Debug, Default)]
+pub struct SessionCounters {
+    /// The last INSERT, UPDATE or DELETE ran elsewhere, and changed `changes` rows.
+    elsewhere: AtomicBool,
+    changes: AtomicI64,
+    total: AtomicI64,
+}
+
+impl SessionCounters {
+    /// A statement ran elsewhere.
+    pub fn ran_elsewhere(&self, changes: i64, total_changes: i64) {
+        self.changes.store(changes, Ordering::Relaxed);
+        self.total.fetch_add(total_changes, Ordering::Relaxed);
+        self.elsewhere.store(true, Ordering::Relaxed);
+    }
+
+    /// A statement is about to run on the session's own connection.
+    pub fn runs_here(&self) {
+        self.elsewhere.store(false, Ordering::Relaxed);
+    }
+
+    /// Rows changed by the session's last INSERT, UPDATE or DELETE, given the own connection's answer.
+    pub fn changes(&self, here: i64) -> i64 {
+        if self.elsewhere.load(Ordering::Relaxed) {
+            self.changes.load(Ordering::Relaxed)
+        } else {
+            here
+        }
+    }
+
+    /// Rows changed since the session began, given the own connection's answer.
+    pub fn total_changes(&self, here: i64) -> i64 {
+        here + self.total.load(Ordering::Relaxed)
+    }
+}
+
+impl Connection {
+    /// Makes the SQL functions `changes()` and `total_changes()` of this connection count with
+    /// `counters`.
+    ///
+    /// # Errors
+    /// `SQLITE_NOMEM`.
+    pub fn count_session(&self, counters: &Arc<SessionCounters>) -> Result<(), Error> {
+        type Function =
+            unsafe extern "C" fn(*mut ffi::sqlite3_context, c_int, *mut *mut ffi::sqlite3_value);
+        let functions: [(&core::ffi::CStr, Function); 2] =
+            [(c"changes", changes), (c"total_changes", total_changes)];
+        for (name, function) in functions {
+            let data = Arc::into_raw(Arc::clone(counters)).cast_mut().cast();
+            // SAFETY: SQLite owns one reference from here on, and gives it to `release` also if this
+            // fails.
+            let code = unsafe {
+                ffi::sqlite3_create_function_v2(
+                    self.raw(),
+                    name.as_ptr(),
+                    0,
+                    ffi::SQLITE_UTF8,
+                    data,
+                    Some(function),
+                    None,
+                    None,
+                    Some(release),
+                )
+            };
+            self.check(code)?;
+        }
+        Ok(())
+    }
+}
+
+unsafe extern "C" fn release(data: *mut c_void) {
+    // SAFETY: made by Arc::into_raw; SQLite calls this once for each.
+    drop(unsafe { Arc::from_raw(data.cast::<SessionCounters>()) });
+}
+
+/// The counters and the connection of a call.
+fn call<'a>(context: *mut ffi::sqlite3_context) -> (&'a SessionCounters, *mut ffi::sqlite3) {
+    // SAFETY: SQLite passes the context of this call.
+    let data = unsafe { ffi::sqlite3_user_data(context) };
+    // SAFETY: registered with a reference that lives as long as the function.
+    let counters = unsafe { &*data.cast::<SessionCounters>() };
+    // SAFETY: the context of this call.
+    let connection = unsafe { ffi::sqlite3_context_db_handle(context) };
+    (counters, connection)
+}
+
+unsafe extern "C" fn changes(
+    context: *mut ffi::sqlite3_context,
+    _count: c_int,
+    _values: *mut *mut ffi::sqlite3_value,
+) {
+    let (counters, connection) = call(context);
+    // SAFETY: the connection of this call.
+    let here = unsafe { ffi::sqlite3_changes64(connection) };
+    // SAFETY: the context of this call.
+    unsafe { ffi::sqlite3_result_int64(context, counters.changes(here)) };
+}
+
+unsafe extern "C" fn total_changes(
+    context: *mut ffi::sqlite3_context,
+    _count: c_int,
+    _values: *mut *mut ffi::sqlite3_value,
+) {
+    let (counters, connection) = call(context);
+    // SAFETY: the connection of this call.
+    let here = unsafe { ffi::sqlite3_total_changes64(connection) };
+    // SAFETY: the context of this call.
+    unsafe { ffi::sqlite3_result_int64(context, counters.total_changes(here)) };
+}

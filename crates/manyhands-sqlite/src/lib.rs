@@ -1,0 +1,35 @@
+//! The fence around SQLite's C API, its VFS and its locks, for Manyhands.
+//!
+//! Unsafe code that speaks with SQLite lives here and nowhere else. What comes out is safe: values,
+//! errors, statements and connections that keep each other alive.
+//!
+//! This crate knows no other process and no queue. [`locks`] makes SQLite's file locks safe beside
+//! other copies of SQLite in one process, [`vfs`] is the shim that tells when a commit is being
+//! written.
+
+mod connection;
+mod statement;
+mod value;
+mod error;
+mod callbacks;
+mod functions;
+pub mod authorizer;
+pub mod vfs;
+pub mod locks;
+#[cfg(feature = "sync-count")]
+pub mod sync_count;
+
+pub use callbacks::Progress;
+pub use connection::{
+    CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Setting, Transaction,
+};
+pub use error::{Code, Error};
+pub use functions::SessionCounters;
+pub use statement::{Statement, Step};
+pub use value::{Text, Value, ValueRef};
+
+/// SQLite's version number, for example 3054001 for 3.54.1.
+pub fn version_number() -> i32 {
+    // SAFETY: has no preconditions.
+    unsafe { libsqlite3_sys::sqlite3_libversion_number() }
+}

@@ -1,0 +1,154 @@
+//! The five system calls of SQLite's unix VFS that are ours: open, close, fcntl, fstat, stat.
+//!
+//! SQLite calls them through a table of pointers (`aSyscall` in os_unix.c) that `xSetSystemCall`
+//! fills, shared by all its unix VFSes. Each function here answers exactly as the system call
+//! would: -1 and errno for a failure. What it decides stands in `descriptor_table` and
+//! `record_lock`.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use libsqlite3_sys::{SQLITE_OK, sqlite3_syscall_ptr, sqlite3_vfs_find};
+
+use super::{InstallError, descriptor_table, fork, record_lock};
+
+/// Puts our functions into the table of SQLite's unix VFS.
+pub(super) fn replace() -> Result<(), InstallError> {
+    // SAFETY: the name is a C string; the answer is null or a VFS that lives as long as the
+    // process.
+    let vfs = unsafe { sqlite3_vfs_find(c"unix".as_ptr()) };
+    // SAFETY: see above; nobody writes to a registered VFS.
+    let set_system_call = unsafe { vfs.as_ref() }
+        .and_then(|vfs| vfs.xSetSystemCall)
+        .ok_or(InstallError::NoUnixVfs)?;
+
+    let open: unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int = open;
+    let close: unsafe extern "C" fn(c_int) -> c_int = close;
+    let fcntl: unsafe extern "C" fn(c_int, c_int, *mut c_void) -> c_int = fcntl;
+    let fstat: unsafe extern "C" fn(c_int, *mut libc::stat) -> c_int = fstat;
+    let stat: unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int = stat;
+    let replacements = [
+        (c"open", "open", open as *const ()),
+        (c"close", "close", close as *const ()),
+        (c"fcntl", "fcntl", fcntl as *const ()),
+        (c"fstat", "fstat", fstat as *const ()),
+        (c"stat", "stat", stat as *const ()),
+    ];
+    for (name, display_name, function) in replacements {
+        // SAFETY: a function pointer, and null-or-function pointers have the same size; SQLite
+        // casts it back to the signature of the system call before it calls.
+        let function = unsafe { std::mem::transmute::<*const (), sqlite3_syscall_ptr>(function) };
+        // SAFETY: the VFS and the name are valid; the caller of `install` has no connection open,
+        // so nobody reads the table.
+        let code = unsafe { set_system_call(vfs, name.as_ptr(), function) };
+        if code != SQLITE_OK {
+            return Err(InstallError::NoSystemCall(display_name));
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `path` is a C string.
+unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
+    // SAFETY: by the contract, which SQLite keeps.
+    let path = unsafe { CStr::from_ptr(path) };
+    match descriptor_table::open(path, flags, mode.cast_unsigned()) {
+        Ok(descriptor) => descriptor,
+        Err(error) => fail(&error),
+    }
+}
+
+/// # Safety
+/// `descriptor` came from [`open`] and is closed once.
+unsafe extern "C" fn close(descriptor: c_int) -> c_int {
+    match descriptor_table::close(descriptor) {
+        Ok(()) => 0,
+        Err(error) => fail(&error),
+    }
+}
+
+/// # Safety
+/// `argument` is what `command` asks for; for a lock command, a `struct flock`.
+///
+/// SQLite calls this as a variadic function, which stable Rust cannot define. On x86-64 and aarch64
+/// Linux the first variadic arguments travel in the same registers as named ones, so a third named
+/// parameter receives them; when there is none, or it is an int, what it receives is passed on
+/// unread.
+unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    if let libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK = command
+        && let Some(canonical) = descriptor_table::canonical(descriptor)
+    {
+        // SAFETY: by the contract, which SQLite keeps; its struct is on the caller's stack and
+        // nobody else's.
+        let request = unsafe { argument.cast::<libc::flock>().as_mut() };
+        let request = request.expect("SQLite passes a struct flock with each lock command");
+        return record_lock::execute(canonical, command, request);
+    }
+    // SAFETY: the caller's arguments, unchanged.
+    unsafe { libc::fcntl(descriptor, command, argument) }
+}
+
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compile_error!(
+    "`fcntl` relies on the calling convention of x86-64 and aarch64 Linux; check yours and add it here"
+);
+
+/// # Safety
+/// `status` points to room for a `struct stat`.
+unsafe extern "C" fn fstat(descriptor: c_int, status: *mut libc::stat) -> c_int {
+    // SAFETY: by the contract, which SQLite keeps.
+    let result = unsafe { libc::fstat(descriptor, status) };
+    if result == 0 {
+        // SAFETY: fstat has just filled it.
+        mark_generation(unsafe { &mut *status });
+    }
+    result
+}
+
+/// # Safety
+/// `path` is a C string; `status` points to room for a `struct stat`.
+unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c_int {
+    // SAFETY: by the contract, which SQLite keeps.
+    let result = unsafe { libc::stat(path, status) };
+    if result == 0 {
+        // SAFETY: stat has just filled it.
+        mark_generation(unsafe { &mut *status });
+    }
+    result
+}
+
+/// Shows SQLite another device in each generation of forked processes.
+///
+/// SQLite knows a file by (st_dev, st_ino), in `findInodeInfo` and `findReusableFd` and nowhere
+/// else; a child has inherited its parent's list of them, with lock counts and -shm descriptors
+/// that are not the child's. (`fileHasMoved` compares only st_ino, which stays true.) Linux device
+/// numbers have 12 + 20 bits and glibc puts them into the lower half, so the upper half is free: no
+/// other device can look the same.
+fn mark_generation(status: &mut libc::stat) {
+    status.st_dev = status.st_dev.wrapping_add(fork::generation() << 32);
+}
+
+fn fail(error: &io::Error) -> c_int {
+    // SAFETY: always valid, and this thread's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: see above.
+    unsafe { ptr::write(errno, error.raw_os_error().unwrap_or(libc::EIO)) };
+    -1
+}
+
+/// The system call itself, for `descriptor_table`.
+pub(super) fn raw_open(path: &CStr, flags: c_int, mode: u32) -> io::Result<RawFd> {
+    // SAFETY: a C string and two integers.
+    let descriptor = unsafe { libc::open(path.as_ptr(), flags, mode) };
+    if descriptor == -1 { Err(io::Error::last_os_error()) } else { Ok(descriptor) }
+}
+
+/// The system call itself, for `descriptor_table`.
+pub(super) fn raw_close(descriptor: RawFd) -> io::Result<()> {
+    // SAFETY: closing is harmless to memory; the callers own the descriptor.
+    let result = unsafe { libc::close(descriptor) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,239 @@
+//! A prepared statement.
+
+use core::ffi::{CStr, c_int};
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use libsqlite3_sys as ffi;
+
+use crate::connection::Handle;
+use crate::value::ValueRef;
+use crate::{Code, Error};
+
+/// What a step of a statement came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A row is there to be read.
+    Row,
+    /// The statement has ended.
+    Done,
+}
+
+/// A compiled SQL statement. It keeps its connection open.
+#[derive(Debug)]
+pub struct Statement {
+    raw: NonNull<ffi::sqlite3_stmt>,
+    handle: Arc<Handle>,
+}
+
+// SAFETY: the connection was opened in serialized mode (SQLITE_OPEN_FULLMUTEX), in which statements
+// may be used by any thread, and by one at a time: every use takes `&mut` or reads constants.
+unsafe impl Send for Statement {}
+
+impl Statement {
+    pub(crate) fn new(raw: NonNull<ffi::sqlite3_stmt>, handle: Arc<Handle>) -> Statement {
+        Statement { raw, handle }
+    }
+
+    fn raw(&self) -> *mut ffi::sqlite3_stmt {
+        self.raw.as_ptr()
+    }
+
+    fn check(&self, code: c_int) -> Result<(), Error> {
+        if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code)) }
+    }
+
+    /// Binds a value to a parameter; the first has index 1.
+    ///
+    /// # Errors
+    /// `SQLITE_RANGE` when the statement has no such parameter, `SQLITE_TOOBIG` when the value is
+    /// longer than SQLite allows.
+    pub fn bind(&mut self, index: usize, value: ValueRef<'_>) -> Result<(), Error> {
+        let index = c_int::try_from(index).unwrap_or(c_int::MAX);
+        let raw = self.raw();
+        let code = match value {
+            // SAFETY: the statement is alive.
+            ValueRef::Null => unsafe { ffi::sqlite3_bind_null(raw, index) },
+            // SAFETY: the statement is alive.
+            ValueRef::Integer(number) => unsafe { ffi::sqlite3_bind_int64(raw, index, number) },
+            // SAFETY: the statement is alive.
+            ValueRef::Real(number) => unsafe { ffi::sqlite3_bind_double(raw, index, number) },
+            // SAFETY: the statement is alive, and SQLite copies the bytes before it returns.
+            ValueRef::Text(bytes) => unsafe {
+                ffi::sqlite3_bind_text64(
+                    raw,
+                    index,
+                    bytes.as_ptr().cast(),
+                    bytes.len() as u64,
+                    ffi::SQLITE_TRANSIENT(),
+                    ffi::SQLITE_UTF8 as u8,
+                )
+            },
+            // A null pointer would bind NULL: an empty slice's pointer is not null.
+            // SAFETY: as above.
+            ValueRef::Blob(bytes) => unsafe {
+                ffi::sqlite3_bind_blob64(
+                    raw,
+                    index,
+                    bytes.as_ptr().cast(),
+                    bytes.len() as u64,
+                    ffi::SQLITE_TRANSIENT(),
+                )
+            },
+        };
+        self.check(code)
+    }
+
+    /// Runs the statement to its next row, or to its end.
+    ///
+    /// # Errors
+    /// As SQLite fails, with its extended code and message. The statement is reset then.
+    pub fn step(&mut self) -> Result<Step, Error> {
+        // SAFETY: the statement is alive.
+        match unsafe { ffi::sqlite3_step(self.raw()) } {
+            ffi::SQLITE_ROW => Ok(Step::Row),
+            ffi::SQLITE_DONE => Ok(Step::Done),
+            code => {
+                let error = self.handle.error(code);
+                self.reset();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the execution, so that the statement can be bound and run again.
+    pub fn reset(&mut self) {
+        // The result repeats the error of the last step.
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_reset(self.raw()) };
+    }
+
+    /// Sets all parameters to NULL.
+    pub fn clear_bindings(&mut self) {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_clear_bindings(self.raw()) };
+    }
+
+    /// A column of the current row; the first has index 0. NULL when there is no such column or row.
+    pub fn column(&mut self, index: usize) -> ValueRef<'_> {
+        let raw = self.raw();
+        let index = c_int::try_from(index).unwrap_or(c_int::MAX);
+        // SAFETY: the statement is alive; an index that does not exist reads as NULL.
+        match unsafe { ffi::sqlite3_column_type(raw, index) } {
+            ffi::SQLITE_INTEGER => {
+                // SAFETY: as above.
+                let number = unsafe { ffi::sqlite3_column_int64(raw, index) };
+                ValueRef::Integer(number)
+            }
+            ffi::SQLITE_FLOAT => {
+                // SAFETY: as above.
+                let number = unsafe { ffi::sqlite3_column_double(raw, index) };
+                ValueRef::Real(number)
+            }
+            ffi::SQLITE_TEXT => {
+                // SAFETY: as above. The pointer holds until the next step, reset or conversion, which
+                // all need `&mut self`.
+                let bytes = unsafe { ffi::sqlite3_column_text(raw, index) };
+                ValueRef::Text(self.bytes(index, bytes.cast()))
+            }
+            ffi::SQLITE_BLOB => {
+                // SAFETY: as above.
+                let bytes = unsafe { ffi::sqlite3_column_blob(raw, index) };
+                ValueRef::Blob(self.bytes(index, bytes.cast()))
+            }
+            _ => ValueRef::Null,
+        }
+    }
+
+    /// The bytes of a TEXT or BLOB column, at the address that SQLite gave for them.
+    fn bytes(&self, index: c_int, address: *const u8) -> &[u8] {
+        // SAFETY: the statement is alive.
+        let count = unsafe { ffi::sqlite3_column_bytes(self.raw(), index) };
+        if address.is_null() || count <= 0 {
+            return &[];
+        }
+        // SAFETY: SQLite says that so many bytes lie there, until the statement is next changed.
+        unsafe { core::slice::from_raw_parts(address, count.unsigned_abs() as usize) }
+    }
+
+    /// How many columns a row has; 0 for a statement without rows.
+    pub fn column_count(&self) -> usize {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_column_count(self.raw()) }.unsigned_abs() as usize
+    }
+
+    /// The name of a column.
+    pub fn column_name(&self, index: usize) -> Option<String> {
+        let index = c_int::try_from(index).ok()?;
+        // SAFETY: the statement is alive; an index that does not exist gives null.
+        let name = unsafe { ffi::sqlite3_column_name(self.raw(), index) };
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: a zero-terminated text that lives until the statement is next compiled or asked.
+        Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
+    /// The index of the highest parameter.
+    pub fn parameter_count(&self) -> usize {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_bind_parameter_count(self.raw()) }.unsigned_abs() as usize
+    }
+
+    /// The index of a named parameter, with its `:`, `@` or `$`.
+    pub fn parameter_index(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: the statement is alive, and the name zero-terminated.
+        let index = unsafe { ffi::sqlite3_bind_parameter_index(self.raw(), name.as_ptr()) };
+        (index > 0).then_some(index.unsigned_abs() as usize)
+    }
+
+    /// True when the statement does not write to a database file
+    /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
+    pub fn is_read_only(&self) -> bool {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_stmt_readonly(self.raw()) != 0 }
+    }
+
+    /// True for EXPLAIN and EXPLAIN QUERY PLAN.
+    pub fn is_explain(&self) -> bool {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_stmt_isexplain(self.raw()) != 0 }
+    }
+
+    /// True between the first step and the reset or end.
+    pub fn is_busy(&self) -> bool {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_stmt_busy(self.raw()) != 0 }
+    }
+
+    /// Binds `values` to the parameters 1, 2, …
+    ///
+    /// # Errors
+    /// `SQLITE_RANGE` when there are not as many parameters as values; else as [`Statement::bind`].
+    pub fn bind_all<'v>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = ValueRef<'v>>,
+    ) -> Result<(), Error> {
+        let (given, wanted) = (values.len(), self.parameter_count());
+        if given != wanted {
+            return Err(Error {
+                code: Code(ffi::SQLITE_RANGE),
+                message: format!("the statement has {wanted} parameters, {given} values were given"),
+            });
+        }
+        for (index, value) in values.enumerate() {
+            self.bind(index + 1, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        if self.handle.is_inherited() {
+            return;
+        }
+        // SAFETY: the statement is alive, and never used again.
+        unsafe { ffi::sqlite3_finalize(self.raw()) };
+    }
+}

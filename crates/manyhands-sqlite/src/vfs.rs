@@ -1,0 +1,510 @@
+//! The VFS shim: SQLite's own unix VFS, watched.
+//!
+//! The shim changes nothing that SQLite does. It tells a [`CommitObserver`] how far the commit of a
+//! WAL transaction has come:
+//!
+//! 1. [`CommitStage::Announced`]: before the header of the commit frame is written: where it goes and
+//!    what it is. A frame whose header carries a database size is a commit frame
+//!    (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
+//! 2. [`CommitStage::Written`]: the frame is in the file.
+//! 3. [`CommitStage::Synced`]: the file was synced (at `synchronous=FULL`).
+//! 4. [`CommitStage::Sealed`]: the commit can no longer fail. SQLite publishes a commit by writing the
+//!    wal-index header twice, with a memory barrier between. At the barrier the first copy is written
+//!    and the second is not. Whoever finds the two unequal recovers the wal-index from the -wal file
+//!    and finds the commit frame there. So from the barrier on, the transaction is committed, also if
+//!    its process dies before it writes the second copy.
+//!
+//! What always holds: a stage is told only between the commit frame and the end of its transaction;
+//! any error, lock or unlock forgets a frame that was announced.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::size_of;
+use core::ptr;
+use std::sync::{Arc, OnceLock};
+
+use libsqlite3_sys as ffi;
+
+use crate::Error;
+
+/// The shim's name among SQLite's VFSes.
+pub const NAME: &CStr = c"manyhands";
+
+/// The byte of the -shm file whose lock is SQLite's write lock in WAL mode
+/// (<https://sqlite.org/walformat.html>, 2.2).
+pub const WRITE_LOCK_BYTE: i64 = 120;
+
+const FRAME_HEADER_BYTES: usize = 24;
+/// Where the change counter stands in the wal-index header.
+const CHANGE_OFFSET: usize = 8;
+
+/// Private file controls; SQLite's own numbers are below 100.
+const CONTROL_OBSERVE: c_int = 0x4D48_0001;
+const CONTROL_WAL_INDEX: c_int = 0x4D48_0002;
+
+/// A commit frame that is about to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitFrame {
+    /// Where in the -wal file the frame starts, in bytes.
+    pub offset: u64,
+    /// The frame's header as it will be written.
+    pub header: [u8; FRAME_HEADER_BYTES],
+    /// The wal-index's change counter before this commit.
+    pub change: u32,
+}
+
+/// How far a commit has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitStage {
+    /// The commit frame is about to be written.
+    Announced(CommitFrame),
+    /// The commit frame is written.
+    Written,
+    /// The -wal file is synced.
+    Synced,
+    /// The commit can no longer fail.
+    Sealed,
+}
+
+/// Is told of the commits of one connection. Called from inside SQLite: it must not use the
+/// connection.
+pub trait CommitObserver: Send + Sync {
+    /// The commit has come to `stage`.
+    fn on_commit(&self, stage: CommitStage);
+}
+
+/// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalIndexHeader {
+    /// Counts commits; starts again at 0 when the wal-index is recovered.
+    pub change: u32,
+    /// Page size in bytes.
+    pub page_bytes: u32,
+    /// Number of the last committed frame; the first is 1.
+    pub frame_last: u32,
+    /// The WAL's two salts, as bytes of the file.
+    pub salt: [u8; 8],
+}
+
+impl WalIndexHeader {
+    /// Number of the frame that starts at `offset` in the -wal file; `None` when none does.
+    pub fn frame_at(&self, offset: u64) -> Option<u64> {
+        let frame_bytes = u64::from(self.page_bytes) + FRAME_HEADER_BYTES as u64;
+        let past_header = offset.checked_sub(32)?;
+        past_header.is_multiple_of(frame_bytes).then_some(past_header / frame_bytes + 1)
+    }
+}
+
+#[repr(C)]
+struct ShimFile {
+    methods: *const ffi::sqlite3_io_methods,
+    /// The watched file of the default VFS; lies behind this struct.
+    real: *mut ffi::sqlite3_file,
+    /// The database's shim file; for a -wal file another one, for a database file itself.
+    main: *mut ShimFile,
+    /// Of a database file: who is told. Null for nobody.
+    observer: *const Arc<dyn CommitObserver>,
+    /// Of a database file: an announced commit frame is on its way.
+    announced: bool,
+    /// Of a database file: the first region of the wal-index, or null.
+    wal_index: *mut c_void,
+}
+
+// The default VFS's file lies right behind the shim's, and needs the alignment of a pointer.
+const _: () = assert!(size_of::<ShimFile>().is_multiple_of(8));
+
+struct Registered {
+    shim: *mut ffi::sqlite3_vfs,
+    default: *mut ffi::sqlite3_vfs,
+}
+
+// SAFETY: both point to memory that is never freed or changed after registration.
+unsafe impl Send for Registered {}
+// SAFETY: as above.
+unsafe impl Sync for Registered {}
+
+static REGISTERED: OnceLock<Registered> = OnceLock::new();
+
+/// Makes the shim known to SQLite. Calls after the first do nothing.
+pub fn register() {
+    REGISTERED.get_or_init(|| {
+        // SAFETY: initialises SQLite if need be; null asks for the default VFS.
+        let default = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
+        assert!(!default.is_null(), "this SQLite has no default VFS");
+        // SAFETY: not null, and VFSes are never freed. A copy keeps the default's own data and
+        // methods, of which only opening differs.
+        let mut shim = Box::new(unsafe { *default });
+        shim.zName = NAME.as_ptr();
+        shim.szOsFile += size_of::<ShimFile>() as c_int;
+        shim.xOpen = Some(open);
+        shim.pNext = ptr::null_mut();
+        let shim = Box::leak(shim);
+        // SAFETY: lives for ever; 0 leaves the default the default.
+        let code = unsafe { ffi::sqlite3_vfs_register(shim, 0) };
+        assert_eq!(code, ffi::SQLITE_OK, "SQLite refused the VFS shim");
+        Registered { shim, default }
+    });
+}
+
+static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 3,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: Some(fetch),
+    xUnfetch: Some(unfetch),
+};
+
+/// `sqlite3_vfs.xOpen`: database and -wal files get a shim, all others are the default VFS's own.
+unsafe extern "C" fn open(
+    _vfs: *mut ffi::sqlite3_vfs,
+    name: ffi::sqlite3_filename,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    let registered = REGISTERED.get().expect("SQLite opens through a VFS that it knows");
+    debug_assert!(!registered.shim.is_null());
+    let watched = flags & (ffi::SQLITE_OPEN_MAIN_DB | ffi::SQLITE_OPEN_WAL) != 0;
+    if !watched {
+        return open_real(registered.default, name, file, flags, flags_out);
+    }
+    let shim: *mut ShimFile = file.cast();
+    // SAFETY: SQLite gave szOsFile bytes, which are the shim's and then the real file's.
+    let real: *mut ffi::sqlite3_file = unsafe { shim.add(1) }.cast();
+    let code = open_real(registered.default, name, real, flags, flags_out);
+    let mut main = shim;
+    if flags & ffi::SQLITE_OPEN_WAL != 0 {
+        // SAFETY: SQLite passed the name of a -wal file to this xOpen, which is what this function
+        // asks for. The database was opened by this VFS too, so its file is a shim.
+        main = unsafe { ffi::sqlite3_database_file_object(name) }.cast();
+    }
+    // SAFETY: the real file was zeroed by SQLite, or set by its xOpen.
+    let opened = !unsafe { (*real).pMethods }.is_null();
+    let methods: *const ffi::sqlite3_io_methods = if opened { &raw const METHODS } else { ptr::null() };
+    let value = ShimFile {
+        methods,
+        real,
+        main,
+        observer: ptr::null(),
+        announced: false,
+        wal_index: ptr::null_mut(),
+    };
+    // SAFETY: the memory is SQLite's gift, large enough, and not in use yet.
+    unsafe { shim.write(value) };
+    code
+}
+
+fn open_real(
+    default: *mut ffi::sqlite3_vfs,
+    name: ffi::sqlite3_filename,
+    file: *mut ffi::sqlite3_file,
+    flags: c_int,
+    flags_out: *mut c_int,
+) -> c_int {
+    // SAFETY: the default VFS lives for ever.
+    let open = unsafe { (*default).xOpen }.expect("every VFS can open");
+    // SAFETY: the arguments are SQLite's own; the file has at least the default VFS's szOsFile.
+    unsafe { open(default, name, file, flags, flags_out) }
+}
+
+/// The shim behind a file handle that SQLite passes to one of [`METHODS`].
+fn shim<'a>(file: *mut ffi::sqlite3_file) -> &'a mut ShimFile {
+    // SAFETY: SQLite calls METHODS only with files that `open` made, one call at a time for the files
+    // of one connection, whose mutex it holds.
+    unsafe { &mut *file.cast::<ShimFile>() }
+}
+
+/// The database's shim of a -wal file's shim.
+fn main_of<'a>(wal: &ShimFile) -> &'a mut ShimFile {
+    // SAFETY: SQLite closes the -wal file before the database. Files are used under the connection's
+    // mutex. A -wal file's shim is never its own `main`, so this is the only reference.
+    unsafe { &mut *wal.main }
+}
+
+impl ShimFile {
+    fn methods(&self) -> &'static ffi::sqlite3_io_methods {
+        // SAFETY: the real file is open.
+        let methods = unsafe { (*self.real).pMethods };
+        // SAFETY: an open file's methods are a static table.
+        unsafe { &*methods }
+    }
+
+    fn tell(&self, stage: CommitStage) {
+        if self.observer.is_null() {
+            return;
+        }
+        // SAFETY: set by `observe`, whose caller keeps it alive until it is unset.
+        let observer = unsafe { &*self.observer };
+        observer.on_commit(stage);
+    }
+
+    fn is_wal(&self) -> bool {
+        !ptr::eq(self.main, self)
+    }
+}
+
+/// Calls a method of the real file with the arguments that SQLite gave.
+macro_rules! pass {
+    ($file:expr, $method:ident $(, $argument:expr)*) => {{
+        let shim = shim($file);
+        let method = shim.methods().$method.expect("the unix VFS has all methods of version 3");
+        // SAFETY: SQLite's own arguments, passed on to the method that they are meant for.
+        unsafe { method(shim.real $(, $argument)*) }
+    }};
+}
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    pass!(file, xClose)
+}
+
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    buffer: *mut c_void,
+    count: c_int,
+    offset: i64,
+) -> c_int {
+    pass!(file, xRead, buffer, count, offset)
+}
+
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    buffer: *const c_void,
+    count: c_int,
+    offset: i64,
+) -> c_int {
+    let watched = shim(file).is_wal();
+    let was_announced = watched && main_of(shim(file)).announced;
+    if watched && count as usize == FRAME_HEADER_BYTES {
+        // SAFETY: SQLite passes `count` readable bytes.
+        let header = unsafe { buffer.cast::<[u8; FRAME_HEADER_BYTES]>().read_unaligned() };
+        announce(main_of(shim(file)), header, offset);
+    }
+    let code = pass!(file, xWrite, buffer, count, offset);
+    if watched {
+        let main = main_of(shim(file));
+        if code != ffi::SQLITE_OK {
+            main.announced = false;
+        } else if was_announced && main.announced && count as usize != FRAME_HEADER_BYTES {
+            main.tell(CommitStage::Written);
+        }
+    }
+    code
+}
+
+/// Tells of a frame header that is about to be written, if it is a commit frame's.
+fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) {
+    let is_commit = header[4..8] != [0; 4];
+    main.announced = is_commit && !main.observer.is_null() && !main.wal_index.is_null();
+    if main.announced {
+        // SAFETY: the first region is mapped, and at least 32 KiB long. The writer, whose connection
+        // this is, is the only one to change the header.
+        let change = unsafe { main.wal_index.cast::<u8>().add(CHANGE_OFFSET) };
+        // SAFETY: as above; aligned to 4 bytes as the region is to a page.
+        let change = unsafe { change.cast::<u32>().read_volatile() };
+        main.tell(CommitStage::Announced(CommitFrame { offset: offset as u64, header, change }));
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
+    pass!(file, xTruncate, size)
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
+    let code = pass!(file, xSync, flags);
+    if shim(file).is_wal() {
+        let main = main_of(shim(file));
+        if code != ffi::SQLITE_OK {
+            main.announced = false;
+        } else if main.announced {
+            main.tell(CommitStage::Synced);
+        }
+    }
+    code
+}
+
+unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
+    pass!(file, xFileSize, size)
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    pass!(file, xLock, level)
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    pass!(file, xUnlock, level)
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, held: *mut c_int) -> c_int {
+    pass!(file, xCheckReservedLock, held)
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut ffi::sqlite3_file,
+    operation: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    match operation {
+        CONTROL_OBSERVE => {
+            let shim = shim(file);
+            shim.observer = argument.cast();
+            shim.announced = false;
+            ffi::SQLITE_OK
+        }
+        CONTROL_WAL_INDEX => {
+            // SAFETY: `wal_index` below passes a pointer to a pointer.
+            unsafe { *argument.cast::<*mut c_void>() = shim(file).wal_index };
+            ffi::SQLITE_OK
+        }
+        _ => pass!(file, xFileControl, operation, argument),
+    }
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
+    pass!(file, xSectorSize)
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
+    pass!(file, xDeviceCharacteristics)
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    size: c_int,
+    extend: c_int,
+    address: *mut *mut c_void,
+) -> c_int {
+    let code = pass!(file, xShmMap, region, size, extend, address);
+    if code == ffi::SQLITE_OK && region == 0 {
+        // SAFETY: on success the method has stored an address, or null.
+        shim(file).wal_index = unsafe { *address };
+    }
+    code
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut ffi::sqlite3_file,
+    offset: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    shim(file).announced = false;
+    pass!(file, xShmLock, offset, count, flags)
+}
+
+unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
+    pass!(file, xShmBarrier);
+    let main = shim(file);
+    if core::mem::take(&mut main.announced) {
+        main.tell(CommitStage::Sealed);
+    }
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    shim(file).wal_index = ptr::null_mut();
+    pass!(file, xShmUnmap, delete)
+}
+
+unsafe extern "C" fn fetch(
+    file: *mut ffi::sqlite3_file,
+    offset: i64,
+    count: c_int,
+    address: *mut *mut c_void,
+) -> c_int {
+    pass!(file, xFetch, offset, count, address)
+}
+
+unsafe extern "C" fn unfetch(
+    file: *mut ffi::sqlite3_file,
+    offset: i64,
+    address: *mut c_void,
+) -> c_int {
+    pass!(file, xUnfetch, offset, address)
+}
+
+const MAIN: *const c_char = c"main".as_ptr();
+
+/// Sets or unsets who is told of a connection's commits.
+///
+/// # Safety
+/// `handle` is an open connection that was opened through the shim. `observer` is null, or lives
+/// until it is replaced or the connection is closed.
+pub(crate) unsafe fn observe(
+    handle: *mut ffi::sqlite3,
+    observer: *const Arc<dyn CommitObserver>,
+) -> Result<(), Error> {
+    let argument = observer.cast_mut().cast();
+    // SAFETY: the connection is open, says the caller.
+    let code = unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_OBSERVE, argument) };
+    if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
+}
+
+/// The wal-index header as it is in shared memory. Stable only while the caller's connection holds
+/// the write lock.
+///
+/// # Safety
+/// `handle` is an open connection that was opened through the shim.
+pub(crate) unsafe fn wal_index(handle: *mut ffi::sqlite3) -> Option<WalIndexHeader> {
+    let mut address: *mut c_void = ptr::null_mut();
+    // SAFETY: the connection is open, says the caller; the shim stores one pointer.
+    let code = unsafe {
+        ffi::sqlite3_file_control(handle, MAIN, CONTROL_WAL_INDEX, (&raw mut address).cast())
+    };
+    if code != ffi::SQLITE_OK || address.is_null() {
+        return None;
+    }
+    // SAFETY: the region is mapped while the connection is open and at least 32 KiB long.
+    let bytes = unsafe { address.cast::<[u8; 48]>().read_volatile() };
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let page = u32::from(u16::from_ne_bytes(bytes[14..16].try_into().expect("two bytes")));
+    Some(WalIndexHeader {
+        change: word(CHANGE_OFFSET),
+        // SQLite writes 65536, which has no room in 16 bits, as 1.
+        page_bytes: if page == 1 { 65536 } else { page },
+        frame_last: word(16),
+        salt: bytes[32..40].try_into().expect("eight bytes"),
+    })
+}
+
+/// Reads a frame's header out of the -wal file.
+///
+/// # Safety
+/// `handle` is an open connection that was opened through the shim.
+pub(crate) unsafe fn read_frame_header(
+    handle: *mut ffi::sqlite3,
+    offset: u64,
+) -> Option<[u8; FRAME_HEADER_BYTES]> {
+    let mut wal: *mut ffi::sqlite3_file = ptr::null_mut();
+    // SAFETY: the connection is open, says the caller; SQLite stores one pointer.
+    let code = unsafe {
+        ffi::sqlite3_file_control(
+            handle,
+            MAIN,
+            ffi::SQLITE_FCNTL_JOURNAL_POINTER,
+            (&raw mut wal).cast(),
+        )
+    };
+    // SAFETY: a file object of this connection, open or zeroed.
+    if code != ffi::SQLITE_OK || wal.is_null() || unsafe { (*wal).pMethods }.is_null() {
+        return None;
+    }
+    let mut header = [0; FRAME_HEADER_BYTES];
+    // SAFETY: an open file of the shim, and a buffer of the length given.
+    let code = unsafe {
+        read(wal, header.as_mut_ptr().cast(), FRAME_HEADER_BYTES as c_int, offset.cast_signed())
+    };
+    (code == ffi::SQLITE_OK).then_some(header)
+}

@@ -1,0 +1,9 @@
+//! What the fence promises, told as stories.
+
+mod foreign_connection;
+mod fork;
+mod parking;
+mod two_copies;
+
+mod own_process;
+mod sqlite_copy;

@@ -1,0 +1,79 @@
+//! Closing a descriptor drops locks, so closed ones are kept; but a server that visits many
+//! databases must not run out.
+
+use std::path::Path;
+
+use manyhands_sqlite::locks;
+
+use crate::own_process::tell;
+use crate::sqlite_copy::{Database, SqliteCopy, other_process};
+
+/// As `locks::descriptor_table` has it.
+const PARKED_LIMIT: usize = 256;
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("/proc is there").count()
+}
+
+fn descriptors_of(path: &Path) -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target == path).count()
+}
+
+fn visit(path: &Path) {
+    let connection = SqliteCopy::ours().open(path);
+    connection.execute("select count(*) from t").expect("a read");
+}
+
+/// A web application that opens its database at each request.
+#[test]
+fn opening_and_closing_one_database_needs_no_more_descriptors() {
+    tell("parking::opening_and_closing_one_database_needs_no_more_descriptors", || {
+        locks::install().expect("the locks are replaced");
+        let database = Database::create(SqliteCopy::ours());
+        visit(&database.path);
+        let before = (open_descriptors(), locks::parked_descriptors());
+        for _ in 0..2_000 {
+            visit(&database.path);
+        }
+        assert_eq!((open_descriptors(), locks::parked_descriptors()), before);
+        assert_eq!(database.rows(), [""; 0]);
+    });
+}
+
+/// One database per tenant: a thousand tenants come and go, while the host's copy is in the middle
+/// of a transaction on one of them, and has another one open. What is parked stays bounded, and
+/// nothing that the host has open is closed by us.
+#[test]
+fn many_databases_stay_bounded_and_foreign_locks_survive() {
+    tell("parking::many_databases_stay_bounded_and_foreign_locks_survive", || {
+        locks::install().expect("the locks are replaced");
+        let busy = Database::create(SqliteCopy::ours());
+        let host = SqliteCopy::host().open(&busy.path);
+        visit(&busy.path);
+        host.execute("begin immediate; insert into t values('host')").expect("the write lock");
+        visit(&busy.path);
+
+        let quiet = busy.beside("quiet.db");
+        std::fs::copy(&busy.path, &quiet).expect("a copy of the database");
+        let foreign = std::fs::File::open(&quiet).expect("a foreign descriptor");
+        visit(&quiet);
+        let before = open_descriptors();
+        for tenant in 0..1_000 {
+            let path = busy.beside(&format!("tenant-{tenant}.db"));
+            std::fs::copy(&busy.path, &path).expect("a copy of the database");
+            visit(&path);
+            assert!(locks::parked_descriptors() <= PARKED_LIMIT);
+        }
+        assert!(open_descriptors() <= before + PARKED_LIMIT);
+
+        assert!(descriptors_of(&quiet) > 1, "ours are kept beside the foreign one");
+        drop(foreign);
+        let other = other_process(&busy.path, "insert into t values('other')");
+        assert!(other.is_err_and(|message| message.contains("locked")));
+        host.execute("commit").expect("the host's commit");
+        drop(host);
+        assert_eq!(busy.rows(), ["host"]);
+    });
+}

@@ -1,0 +1,194 @@
+//! A leader's work: it executes what waits in the queue, batch by batch.
+//!
+//! A batch is one SQLite transaction. Its requests are executed in ticket order, then there is one
+//! commit, with one sync, and only then is anybody answered. So what is acknowledged is durable, and
+//! what is visible is durable.
+
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash};
+
+use crate::Error;
+use crate::database::DatabaseFile;
+use crate::executor::{Executed, Executor};
+use crate::limits;
+use crate::recover;
+use crate::request::{self, Answer, Failure};
+
+/// Leads until the own request is answered and a little longer, or until nothing waits, or until the
+/// own turn has come: then the leadership is returned.
+///
+/// # Errors
+/// When batches cannot be executed now: the write lock cannot be had before the deadline, the
+/// database cannot be read. The requests still wait.
+pub(crate) fn serve(
+    file: &DatabaseFile,
+    mut lead: Lead,
+    own: &mut Published,
+    deadline: Deadline,
+) -> Result<Option<Lead>, Error> {
+    recover::settle(file, &mut lead, deadline)?;
+    let mut extra = 0;
+    while let Some(entry) = lead.next(None) {
+        if own.stage() == Some(Stage::Answered) {
+            extra += 1;
+            if extra > limits::EXTRA_BATCHES_MAX {
+                break;
+            }
+        }
+        match entry.kind {
+            Kind::Turn if lead.accept_turn(&entry, own) => return Ok(Some(lead)),
+            Kind::Turn if lead.call(&entry) => {}
+            Kind::Turn => break,
+            Kind::Request => {
+                let began = Instant::now();
+                execute_batch(file, &mut lead, &entry, deadline)?;
+                be_courteous(file, began);
+            }
+        }
+    }
+    lead.release();
+    Ok(None)
+}
+
+/// Leaves the write lock free for a part of the time it was held, if another SQLite program may be
+/// polling for it.
+pub(crate) fn be_courteous(file: &DatabaseFile, lock_taken: Instant) {
+    if file.has_foreign_connections() {
+        let pause = lock_taken.elapsed() / limits::COURTESY_DIVISOR;
+        std::thread::sleep(pause.clamp(limits::COURTESY_MIN, limits::COURTESY_MAX));
+    }
+}
+
+/// Executes one batch, whose first request is `first`.
+fn execute_batch(
+    file: &DatabaseFile,
+    lead: &mut Lead,
+    first: &Entry,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    let mut guard = file.executor(lead.queue())?;
+    let executor = guard.get();
+    let mut bytes = Vec::new();
+    lead.peek(first, &mut bytes);
+    let Some(session) = request::decode(&bytes).map(|request| request.session) else {
+        // Not a request of ours: its owner, if there is one, shall see to it.
+        lead.demand_turn(first);
+        return Ok(());
+    };
+    executor.adopt(session)?;
+    let waiting = Instant::now();
+    executor.begin(deadline).map_err(|error| file.describe_busy(error, waiting.elapsed()))?;
+    lead.begin_batch();
+    crash::point("locked");
+
+    let (executed, outcome) = execute_requests(executor, lead, &mut bytes);
+    let committed = match outcome {
+        Batch::Spoiled(offender) => {
+            let undone = executor.rollback();
+            lead.demand_turn(&offender);
+            executed.iter().for_each(|entry| lead.put_back(entry));
+            undone.map(|()| false)
+        }
+        Batch::Whole => {
+            crash::point("before-commit");
+            executor.commit().map(|()| true)
+        }
+    };
+    match committed {
+        Ok(committed) => {
+            lead.end_batch(&executed, committed);
+            if committed {
+                file.checkpoint.after_commit(executor.connection(), executor.frames());
+            }
+        }
+        Err(error) => {
+            settle_failed_commit(file, executor, lead, &executed, &error);
+            guard.discard();
+        }
+    }
+    Ok(())
+}
+
+/// How the requests of a batch ended.
+enum Batch {
+    /// All that were executed can be committed together.
+    Whole,
+    /// This request made the transaction unusable.
+    Spoiled(Entry),
+}
+
+/// Executes requests in ticket order, until there is none, or the batch is large or old enough.
+/// Returns those whose answers are ready.
+fn execute_requests(
+    executor: &mut Executor,
+    lead: &mut Lead,
+    bytes: &mut Vec<u8>,
+) -> (Vec<Entry>, Batch) {
+    let began = Instant::now();
+    let mut executed = Vec::new();
+    let mut answer = Vec::new();
+    let mut from = None;
+    while let Some(entry) = lead.next(from) {
+        let full = executed.len() >= limits::BATCH_REQUESTS_MAX
+            || began.elapsed() >= limits::BATCH_TIME_MAX;
+        if entry.kind == Kind::Turn || full {
+            break;
+        }
+        from = Some(entry.ticket.next());
+        if !lead.take(&entry, bytes) {
+            continue;
+        }
+        // The first may take its time: nobody waits for its commit but itself.
+        let budget = (!executed.is_empty()).then_some(limits::REQUEST_TIME_MAX);
+        match executor.execute(bytes, budget, &mut answer) {
+            Executed::Answered => {
+                lead.executed(&entry, bytes.len(), &answer);
+                executed.push(entry);
+            }
+            Executed::OtherSession => {
+                lead.put_back(&entry);
+                break;
+            }
+            Executed::NotHere => {
+                lead.demand_turn(&entry);
+                break;
+            }
+            Executed::Spoiled => return (executed, Batch::Spoiled(entry)),
+        }
+    }
+    (executed, Batch::Whole)
+}
+
+/// The commit failed, or the rollback of a spoiled batch. Nobody was answered yet.
+///
+/// A failed sync is final: what the disk holds is unknown, and to sync again would lie. Everybody in
+/// the batch gets the error. After any other error nothing was committed, and each request is
+/// executed in its owner's turn, so that the one that caused it gets it alone.
+fn settle_failed_commit(
+    file: &DatabaseFile,
+    executor: &mut Executor,
+    lead: &mut Lead,
+    executed: &[Entry],
+    error: &manyhands_sqlite::Error,
+) {
+    tracing::error!(%error, requests = executed.len(), "the commit of a batch failed");
+    // The executor is thrown away next, and its transaction with it.
+    let _ = executor.rollback();
+    if error.code.is_failed_sync() {
+        file.fail();
+        let answer: Answer = Err(Failure::new(0, error));
+        for entry in executed {
+            lead.replace_answer(entry, |room| {
+                let mut bytes = Vec::new();
+                // Every request leaves room for this; bytes that are no answer read as "unknown".
+                let _ = request::encode_answer(&answer, room, &mut bytes);
+                bytes
+            });
+        }
+        lead.end_batch(executed, true);
+    } else {
+        executed.iter().for_each(|entry| lead.demand_turn(entry));
+        lead.end_batch(executed, false);
+    }
+}

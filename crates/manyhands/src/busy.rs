@@ -1,0 +1,47 @@
+//! Waiting for locks that other SQLite programs hold.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use manyhands_sqlite::{Connection, Progress};
+
+use crate::limits;
+
+/// How long a connection waits for other SQLite programs. Shared with the connection's busy handler.
+///
+/// Between tries it sleeps shorter than SQLite's own handler, whose sleeps grow to 100 ms: it stands
+/// for a whole queue.
+#[derive(Clone, Debug)]
+pub(crate) struct BusyWait(Arc<Mutex<Duration>>);
+
+impl BusyWait {
+    /// Makes `connection` wait at most `timeout` for a lock.
+    pub(crate) fn install(connection: &Connection, timeout: Duration) -> BusyWait {
+        let wait = BusyWait(Arc::new(Mutex::new(timeout)));
+        let shared = wait.clone();
+        let began = Mutex::new(Instant::now());
+        connection.set_busy_handler(Some(move |tries| {
+            let mut began = began.lock().unwrap_or_else(PoisonError::into_inner);
+            if tries == 0 {
+                *began = Instant::now();
+            }
+            let left = shared.timeout().saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Progress::Stop;
+            }
+            std::thread::sleep(limits::BUSY_SLEEP.min(left));
+            Progress::Continue
+        }));
+        wait
+    }
+
+    fn timeout(&self) -> Duration {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes how long the next wait may take.
+    pub(crate) fn set(&self, timeout: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+    }
+}

@@ -1,0 +1,198 @@
+//! The way of a write: from the client to the commit, read downward.
+//!
+//! 1. Nobody leads and nobody waits: the client leads itself ([`lead_if_idle`]) and steps its own
+//!    statement on its own connection, as it would without Manyhands.
+//! 2. Otherwise the request is published, and waits ([`submit`]). Whenever the leader's place is free,
+//!    a waiting client takes it, and executes the requests of all ([`crate::batch::serve`]).
+//! 3. A request that only its owner can execute waits for its turn in the same queue, and then leads.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, Stage, Waited};
+
+use crate::Error;
+use crate::batch;
+use crate::database::DatabaseFile;
+use crate::error::ErrorKind;
+use crate::limits;
+use crate::recover;
+use crate::request::{self, Answer};
+
+/// A client that wants to write.
+pub(crate) struct Client<'a> {
+    pub(crate) file: &'a DatabaseFile,
+    pub(crate) label: &'a str,
+    pub(crate) began: Instant,
+    pub(crate) deadline: Deadline,
+    /// Set by another thread to end the wait.
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Settled {
+    /// A leader executed it.
+    Answer(Answer),
+    /// The client leads, and executes it itself.
+    Turn(Lead),
+}
+
+impl Client<'_> {
+    /// Leads at once, if nobody leads and nobody waits.
+    pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
+        let queue = self.file.sound_queue(self.deadline)?;
+        if !queue.is_idle() {
+            return Ok(None);
+        }
+        let Some(mut lead) = queue.try_lead(self.label) else { return Ok(None) };
+        recover::settle(self.file, &mut lead, self.deadline)?;
+        // Somebody who came in between, or who was settled, was first.
+        Ok(if lead.next(None).is_none() { Some(lead) } else { None })
+    }
+
+    /// Waits for the turn.
+    pub(crate) fn take_turn(&self) -> Result<Lead, Error> {
+        loop {
+            if let Some(lead) = self.lead_if_idle()? {
+                return Ok(lead);
+            }
+            if let Settled::Turn(lead) = self.submit(Kind::Turn, &[])? {
+                return Ok(lead);
+            }
+        }
+    }
+
+    /// Publishes a request and waits for its fate.
+    ///
+    /// # Errors
+    /// The deadline passed, the application interrupted, or leading failed. Nothing was written then.
+    pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Settled, Error> {
+        loop {
+            let queue = self.file.sound_queue(self.deadline)?;
+            let mut published = self.publish(&queue, kind, request)?;
+            match self.wait(&queue, &mut published)? {
+                End::Answered => {
+                    let answer = published.into_answer();
+                    let answer = answer.as_deref().and_then(request::decode_answer);
+                    return answer.map(Settled::Answer).ok_or_else(|| self.outcome_unknown());
+                }
+                End::Turn(lead) => return Ok(Settled::Turn(lead)),
+                End::Again => {}
+            }
+        }
+    }
+
+    fn publish(&self, queue: &Arc<Queue>, kind: Kind, request: &[u8]) -> Result<Published, Error> {
+        loop {
+            let Some(mut claim) = queue.claim(self.deadline) else {
+                // Not sound any more: the caller publishes in the new queue.
+                self.check(queue, u64::MAX)?;
+                continue;
+            };
+            assert!(claim.write(request, 0), "a request was encoded to fit");
+            match claim.publish(kind, self.label) {
+                Ok(published) => return Ok(published),
+                // The ring is full of requests that were withdrawn: a leader clears it.
+                Err(_) => {
+                    self.check(queue, u64::MAX)?;
+                    if let Some(lead) = queue.try_lead(self.label).or_else(|| queue.try_succeed(self.label)) {
+                        lead.release();
+                    }
+                    std::thread::sleep(limits::BUSY_SLEEP);
+                }
+            }
+        }
+    }
+
+    /// Waits until the request's fate is known, and leads whenever nobody does.
+    fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
+        loop {
+            match published.stage() {
+                Some(Stage::Answered) => return Ok(End::Answered),
+                Some(Stage::PassedOver) => return Ok(End::Again),
+                Some(Stage::Waiting | Stage::MustLead) => {
+                    if let Some(lead) = queue.try_lead(self.label)
+                        && let Some(lead) = self.serve(lead, published)?
+                    {
+                        return Ok(End::Turn(lead));
+                    }
+                }
+                Some(Stage::Executing) | None => {}
+            }
+            if !queue.is_sound()
+                && let Some(end) = self.leave(published)?
+            {
+                return Ok(end);
+            }
+            // One that a leader executes at this moment cannot be withdrawn: its fate comes.
+            let over = self.deadline.has_passed() || self.interrupted.load(Ordering::Relaxed);
+            if over && published.stage() != Some(Stage::Answered) {
+                let ahead = published.tickets_ahead();
+                if published.withdraw() {
+                    self.check(queue, ahead)?;
+                    return Ok(End::Again);
+                }
+            }
+            let until = if over { Deadline::after(limits::PATIENCE) } else { self.deadline };
+            let progress = queue.progress();
+            let near = published.tickets_ahead() <= limits::NEAR;
+            let patience = if near { limits::PATIENCE } else { limits::PATIENCE_FAR };
+            match published.wait(until, patience) {
+                Waited::Patience if queue.progress() == progress => {
+                    if let Some(lead) = queue.try_succeed(self.label)
+                        && let Some(lead) = self.serve(lead, published)?
+                    {
+                        return Ok(End::Turn(lead));
+                    }
+                }
+                Waited::Changed | Waited::Patience | Waited::Deadline => {}
+            }
+        }
+    }
+
+    fn serve(&self, lead: Lead, published: &mut Published) -> Result<Option<Lead>, Error> {
+        batch::serve(self.file, lead, published, self.deadline).or_else(|error| {
+            // Our own request may have been answered by then, or be in a batch that another leader
+            // must settle.
+            if published.withdraw() { Err(error) } else { Ok(None) }
+        })
+    }
+
+    /// The queue file was damaged or deleted. What no leader has taken yet can be published in the new
+    /// one. What is being executed may still be answered here: the file, deleted or not, is shared.
+    fn leave(&self, published: &mut Published) -> Result<Option<End>, Error> {
+        match published.stage() {
+            Some(Stage::Waiting | Stage::MustLead) if published.withdraw() => Ok(Some(End::Again)),
+            Some(Stage::Answered) => Ok(Some(End::Answered)),
+            None | Some(Stage::PassedOver) => Err(self.outcome_unknown()),
+            Some(_) if self.deadline.has_passed() => Err(self.outcome_unknown()),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// The error of a wait that is over.
+    fn check(&self, queue: &Queue, ahead: u64) -> Result<(), Error> {
+        if self.interrupted.swap(false, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Interrupted));
+        }
+        if self.deadline.has_passed() {
+            let (waited, leader) = (self.began.elapsed(), queue.leader());
+            return Err(Error::new(ErrorKind::TimedOut { waited, leader, ahead }));
+        }
+        Ok(())
+    }
+
+    fn outcome_unknown(&self) -> Error {
+        Error::new(ErrorKind::OutcomeUnknown { path: self.file.path().to_path_buf() })
+    }
+}
+
+/// How a wait ended.
+enum End {
+    Answered,
+    Turn(Lead),
+    /// The request is not in the queue any more: publish it again.
+    Again,
+}

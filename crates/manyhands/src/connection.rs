@@ -1,0 +1,512 @@
+//! A connection: where an application's statements come in.
+
+use core::num::NonZeroUsize;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lru::LruCache;
+use manyhands_queue::{Deadline, Kind, Lead};
+use manyhands_sqlite::{self as sqlite, SessionCounters, Step, Value, ValueRef};
+
+use crate::busy::BusyWait;
+use crate::commit::{Client, Settled};
+use crate::database::{DatabaseFile, FileId};
+use crate::error::ErrorKind;
+use crate::limits;
+use crate::options::{Durability, Settings};
+use crate::prepared::{self, Compiler, Prepared};
+use crate::request::{self, Request, Session, StatementAnswer, StatementRequest};
+use crate::routing::{Facts, Route};
+use crate::row::{Outcome, Row, RowView};
+use crate::{Error, Transaction};
+
+/// A connection to a [`crate::Database`], for one thread at a time.
+///
+/// It behaves as a connection of SQLite: statements outside a transaction commit by themselves,
+/// `BEGIN`, `COMMIT`, `ROLLBACK` and savepoints work as SQL too. Compiled statements are kept, and found
+/// again by their text.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) sqlite: sqlite::Connection,
+    pub(crate) settings: Settings,
+    /// `None` for a database without a queue.
+    pub(crate) file: Option<Arc<DatabaseFile>>,
+    /// Attached databases that have a queue, by schema name.
+    pub(crate) attached: BTreeMap<String, Arc<DatabaseFile>>,
+    /// The turns that this connection holds.
+    pub(crate) turns: Vec<(FileId, Lead)>,
+    /// When it took the first of them.
+    pub(crate) turn_taken: Instant,
+    statements: LruCache<String, Prepared>,
+    compiler: Compiler,
+    pub(crate) counters: Arc<SessionCounters>,
+    pub(crate) session: Session,
+    /// Other connections would execute this session's writes differently: it executes them itself.
+    pub(crate) particular: bool,
+    interrupted: Arc<AtomicBool>,
+    /// Frames in the WAL after this connection's last own commit.
+    pub(crate) frames: Arc<AtomicU32>,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        sqlite: sqlite::Connection,
+        file: Option<Arc<DatabaseFile>>,
+        settings: Settings,
+    ) -> Result<Connection, Error> {
+        BusyWait::install(&sqlite, settings.timeout);
+        sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
+        if file.is_some() && settings.durability != Durability::Full {
+            sqlite.execute(settings.durability.pragma())?;
+        }
+        let counters = Arc::new(SessionCounters::default());
+        sqlite.count_session(&counters)?;
+        let frames = Arc::new(AtomicU32::new(0));
+        let compiler = Compiler::install(&sqlite);
+        let session = Session {
+            foreign_keys: settings.foreign_keys,
+            recursive_triggers: false,
+            full: settings.durability == Durability::Full,
+        };
+        let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
+        let connection = Connection {
+            sqlite,
+            settings,
+            file,
+            attached: BTreeMap::new(),
+            turns: Vec::new(),
+            turn_taken: Instant::now(),
+            statements: LruCache::new(capacity),
+            compiler,
+            counters,
+            session,
+            particular: false,
+            interrupted: Arc::new(AtomicBool::new(false)),
+            frames,
+        };
+        connection.take_over_checkpoints();
+        Ok(connection)
+    }
+
+    /// Puts our hook in the place of SQLite's automatic checkpoint.
+    pub(crate) fn take_over_checkpoints(&self) {
+        if self.file.is_some() {
+            let frames = Arc::clone(&self.frames);
+            self.sqlite.set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
+        }
+    }
+
+    /// Executes one statement, to its end.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", params![])?;
+    /// let done = connection.execute("INSERT INTO item (name) VALUES (?1)", params!["lamp"])?;
+    /// assert_eq!((done.changes, done.last_insert_rowid), (1, 1));
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As SQLite fails, with its extended code and message. A write that waits longer than the timeout
+    /// fails with [`Error::is_timeout`] and has written nothing.
+    pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
+        self.refuse_inherited()?;
+        let mut prepared = self.take_prepared(sql)?;
+        let result = self.run(&mut prepared, sql, values);
+        self.statements.put(sql.to_string(), prepared);
+        result
+    }
+
+    /// Executes one statement and returns its rows.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    pub fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        self.execute(sql, values).map(|outcome| outcome.rows)
+    }
+
+    /// Executes one statement that reads, and shows its rows to `each`, without keeping them. It ends
+    /// early when `each` returns false.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and when the statement writes.
+    pub fn query_each(
+        &mut self,
+        sql: &str,
+        values: &[Value],
+        mut each: impl FnMut(&mut RowView<'_>) -> bool,
+    ) -> Result<(), Error> {
+        self.refuse_inherited()?;
+        let mut prepared = self.take_prepared(sql)?;
+        let statement = &mut prepared.statement;
+        let result = if prepared.route != Route::Own {
+            Err(Error::refused("query_each takes statements that read; use execute or query"))
+        } else {
+            let mut run = || {
+                statement.bind_all(values.iter().map(Value::as_ref))?;
+                while statement.step()? == Step::Row {
+                    if !each(&mut RowView { statement }) {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            run().map_err(|error: sqlite::Error| self.describe(error))
+        };
+        statement.reset();
+        self.statements.put(sql.to_string(), prepared);
+        result
+    }
+
+    /// Executes all statements of `sql`, which take no parameters. Rows are passed over.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; those before the one that failed have been executed.
+    pub fn execute_script(&mut self, sql: &str) -> Result<(), Error> {
+        self.refuse_inherited()?;
+        let mut rest = sql;
+        while !rest.is_empty() {
+            let (prepared, used) = self.compile(rest)?;
+            if let Some(mut prepared) = prepared {
+                self.run(&mut prepared, &rest[..used], &[])?;
+            }
+            rest = &rest[used..];
+        }
+        Ok(())
+    }
+
+    /// Executes several statements, all or none, and returns what each did. Outside a transaction they
+    /// travel as one request, and no other write comes between them.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO account VALUES (1, 500), (2, 0)", params![])?;
+    /// let done = connection.batch(&[
+    ///     ("UPDATE account SET cents = cents - ?1 WHERE id = 1", params![200]),
+    ///     ("UPDATE account SET cents = cents + ?1 WHERE id = 2 RETURNING cents", params![200]),
+    /// ])?;
+    /// assert_eq!(done[1].rows[0].get::<i64>(0)?, 200);
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the first statement that failed; [`Error::statement_index`] says which. Then
+    /// nothing was written.
+    pub fn batch(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<Outcome>, Error> {
+        self.refuse_inherited()?;
+        if let Some(outcomes) = self.batch_as_request(statements)? {
+            return Ok(outcomes);
+        }
+        if !self.sqlite.is_autocommit() {
+            return self.batch_in_savepoint(statements);
+        }
+        let mut transaction = self.begin_immediate()?;
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for (index, (sql, values)) in statements.iter().enumerate() {
+            let outcome = transaction.execute(sql, values);
+            outcomes.push(outcome.map_err(|error| error.in_statement(index))?);
+        }
+        transaction.commit()?;
+        Ok(outcomes)
+    }
+
+    /// Begins a transaction that holds the turn: it waits until all earlier writers are done, and
+    /// nobody else writes until it ends. Dropping it rolls it back.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE counter (n INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO counter VALUES (41)", params![])?;
+    /// let mut transaction = connection.begin_immediate()?;
+    /// let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
+    /// transaction.execute("UPDATE counter SET n = ?1", params![n + 1])?;
+    /// transaction.commit()?;
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn begin_immediate(&mut self) -> Result<Transaction<'_>, Error> {
+        self.execute("BEGIN IMMEDIATE", &[])?;
+        Ok(Transaction::new(self))
+    }
+
+    /// Makes an SQL function. Writes that call it are executed by this connection, in its own turn.
+    ///
+    /// `arguments` is their number, `None` for any. A deterministic function always answers the same
+    /// to the same arguments.
+    ///
+    /// # Errors
+    /// `SQLITE_MISUSE` for a bad name.
+    pub fn create_function(
+        &mut self,
+        name: &str,
+        arguments: Option<u8>,
+        deterministic: bool,
+        function: impl Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send + 'static,
+    ) -> Result<(), Error> {
+        self.sqlite.create_function(name, arguments, deterministic, function)?;
+        // It may have the name of a built-in function, which other connections would call instead.
+        self.particular |= prepared::shared_functions().contains(&name.to_ascii_lowercase());
+        self.statements.clear();
+        Ok(())
+    }
+
+    /// The rowid of the last insert of this connection, wherever it was executed.
+    pub fn last_insert_rowid(&self) -> i64 {
+        self.sqlite.last_insert_rowid()
+    }
+
+    /// Rows changed by the last INSERT, UPDATE or DELETE of this connection.
+    pub fn changes(&self) -> i64 {
+        self.counters.changes(self.sqlite.changes())
+    }
+
+    /// Rows changed by this connection since it was made, by triggers and foreign key actions too.
+    pub fn total_changes(&self) -> i64 {
+        self.counters.total_changes(self.sqlite.total_changes())
+    }
+
+    /// True outside a transaction.
+    pub fn is_autocommit(&self) -> bool {
+        self.sqlite.is_autocommit()
+    }
+
+    /// A handle with which another thread can interrupt what this connection does or waits for.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        InterruptHandle {
+            sqlite: self.sqlite.interrupt_handle(),
+            interrupted: Arc::clone(&self.interrupted),
+        }
+    }
+
+    fn refuse_inherited(&self) -> Result<(), Error> {
+        if self.sqlite.is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
+    }
+
+    fn take_prepared(&mut self, sql: &str) -> Result<Prepared, Error> {
+        if let Some(prepared) = self.statements.pop(sql) {
+            return Ok(prepared);
+        }
+        let (prepared, used) = self.compile(sql)?;
+        let prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        if self.sqlite.prepare(&sql[used..])?.0.is_some() {
+            return Err(Error::refused(
+                "more than one statement was given; use execute_script, or batch",
+            ));
+        }
+        Ok(prepared)
+    }
+
+    fn compile(&self, sql: &str) -> Result<(Option<Prepared>, usize), Error> {
+        self.compiler.compile(&self.sqlite, sql).map_err(|error| self.describe(error))
+    }
+
+    fn run(&mut self, prepared: &mut Prepared, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
+        let outside = self.sqlite.is_autocommit();
+        match &prepared.route {
+            Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
+            Route::Request if outside && self.may_travel() => self.write(prepared, sql, values),
+            Route::Request | Route::Turn => self.step_in_turn(prepared, values),
+            Route::Setting => {
+                let outcome = self.step(prepared, values)?;
+                self.notice_setting(&prepared.facts)?;
+                Ok(outcome)
+            }
+            Route::Own | Route::Refuse(_) => {
+                let outcome = self.step(prepared, values)?;
+                self.notice(&prepared.facts)?;
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// True when another connection would execute this session's writes as this one would.
+    fn may_travel(&self) -> bool {
+        self.file.is_some() && !self.particular
+    }
+
+    /// A write of its own transaction, which any connection can execute.
+    fn write(&mut self, prepared: &mut Prepared, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
+        // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
+        let reading = self.sqlite.transaction() != sqlite::Transaction::None;
+        if !reading && let Some(lead) = self.lead_if_idle()? {
+            return self.step_leading(prepared, values, lead);
+        }
+        let statement =
+            StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() };
+        match self.submit(vec![statement])? {
+            Some(Settled::Answer(answer)) => {
+                let mut outcomes = self.accept(answer, &[Arc::clone(&prepared.columns)])?;
+                outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
+            }
+            Some(Settled::Turn(lead)) => {
+                // The leader could not execute it: next time it is not asked.
+                prepared.route = Route::Turn;
+                self.step_leading(prepared, values, lead)
+            }
+            None => self.step_in_turn(prepared, values),
+        }
+    }
+
+    fn lead_if_idle(&mut self) -> Result<Option<Lead>, Error> {
+        let Some(file) = self.file.as_deref() else { return Ok(None) };
+        self.client(file).lead_if_idle()
+    }
+
+    pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
+        Client {
+            file,
+            label: &self.settings.label,
+            began: Instant::now(),
+            deadline: Deadline::after(self.settings.timeout),
+            interrupted: &self.interrupted,
+        }
+    }
+
+    /// Sends statements to the queue; `None` when they do not fit into a slot.
+    fn submit(&self, statements: Vec<StatementRequest<'_>>) -> Result<Option<Settled>, Error> {
+        let Some(file) = self.file.as_deref() else { return Ok(None) };
+        let request = Request {
+            session: self.session,
+            last_insert_rowid: self.sqlite.last_insert_rowid(),
+            statements,
+        };
+        let mut bytes = Vec::new();
+        if request::encode(&request, &mut bytes).is_none() {
+            return Ok(None);
+        }
+        self.client(file).submit(Kind::Request, &bytes).map(Some)
+    }
+
+    /// Takes a leader's answer as if the statements had run here.
+    fn accept(
+        &mut self,
+        answer: request::Answer,
+        columns: &[Arc<[String]>],
+    ) -> Result<Vec<Outcome>, Error> {
+        let answers = answer.map_err(|failure| {
+            let (index, error) = (failure.statement, Error::from(failure.into_error()));
+            if columns.len() > 1 { error.in_statement(index) } else { error }
+        })?;
+        if answers.len() != columns.len() {
+            return Err(Error::refused("the answer does not fit the request"));
+        }
+        Ok(answers.into_iter().zip(columns).map(|(done, columns)| self.accept_one(done, columns)).collect())
+    }
+
+    fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
+        self.counters.ran_elsewhere(done.changes, done.total_changes);
+        self.sqlite.set_last_insert_rowid(done.last_insert_rowid);
+        let row = |values| Row::new(Arc::clone(columns), values);
+        Outcome {
+            changes: done.changes.unsigned_abs(),
+            last_insert_rowid: done.last_insert_rowid,
+            rows: done.rows.into_iter().map(row).collect(),
+        }
+    }
+
+    /// Sends a batch to the queue, if all of its statements can travel.
+    fn batch_as_request(
+        &mut self,
+        statements: &[(&str, &[Value])],
+    ) -> Result<Option<Vec<Outcome>>, Error> {
+        if !self.sqlite.is_autocommit() || !self.may_travel() {
+            return Ok(None);
+        }
+        let mut columns = Vec::with_capacity(statements.len());
+        let mut requests = Vec::with_capacity(statements.len());
+        let mut travels = true;
+        for (index, (sql, values)) in statements.iter().enumerate() {
+            let prepared = self.take_prepared(sql).map_err(|error| error.in_statement(index))?;
+            let reads_only = prepared.facts == Facts::default() && prepared.statement.is_read_only();
+            travels &= prepared.route == Route::Request || reads_only;
+            columns.push(Arc::clone(&prepared.columns));
+            requests.push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
+            self.statements.put((*sql).to_string(), prepared);
+        }
+        if !travels || statements.is_empty() {
+            return Ok(None);
+        }
+        match self.submit(requests)? {
+            Some(Settled::Answer(answer)) => self.accept(answer, &columns).map(Some),
+            // The leader could not: the caller executes the batch in this turn.
+            Some(Settled::Turn(lead)) => {
+                self.hold(lead)?;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn batch_in_savepoint(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<Outcome>, Error> {
+        self.execute("SAVEPOINT manyhands_batch", &[])?;
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for (index, (sql, values)) in statements.iter().enumerate() {
+            match self.execute(sql, values) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => {
+                    // Gone already, if the statement rolled the whole transaction back.
+                    if !self.sqlite.is_autocommit() {
+                        self.execute("ROLLBACK TO manyhands_batch", &[])?;
+                        self.execute("RELEASE manyhands_batch", &[])?;
+                    }
+                    return Err(error.in_statement(index));
+                }
+            }
+        }
+        self.execute("RELEASE manyhands_batch", &[])?;
+        Ok(outcomes)
+    }
+
+    pub(crate) fn describe(&self, error: sqlite::Error) -> Error {
+        match &self.file {
+            Some(file) => file.describe_busy(error, self.settings.timeout),
+            None => Error::from(error),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.sqlite.is_inherited() {
+            return;
+        }
+        self.statements.clear();
+        if !self.sqlite.is_autocommit() {
+            // Whatever goes wrong here, closing the connection undoes the transaction.
+            let _ = self.sqlite.execute("ROLLBACK");
+        }
+        for (_, lead) in self.turns.drain(..) {
+            lead.release();
+        }
+    }
+}
+
+/// Interrupts what a connection does or waits for, from any thread.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    sqlite: sqlite::InterruptHandle,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl InterruptHandle {
+    /// Ends the wait of the connection, or its running statement, with [`Error::is_interrupt`]. A
+    /// request that a leader executes at this moment is not interrupted: its answer comes.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Relaxed);
+        self.sqlite.interrupt();
+    }
+}

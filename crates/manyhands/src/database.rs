@@ -1,0 +1,331 @@
+//! A database, and what all connections of this process to one file share.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue};
+use manyhands_sqlite::{self as sqlite, OpenMode};
+
+use crate::busy::BusyWait;
+use crate::error::ErrorKind;
+use crate::executor::Executor;
+use crate::limits;
+use crate::options::{Builder, Settings};
+use crate::{Connection, Error};
+
+/// A database that many connections, threads and processes write at once.
+///
+/// Cheap to clone. One per file and process is enough; make a [`Connection`] for each thread or task
+/// with [`Database::connect`].
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("app.db");
+/// use manyhands::{Database, params};
+/// let database = Database::open(&path)?;
+/// let mut connection = database.connect()?;
+/// connection.execute("CREATE TABLE visit (page TEXT, count INTEGER)", params![])?;
+/// connection.execute("INSERT INTO visit VALUES (?1, ?2)", params!["/", 1])?;
+/// let rows = connection.query("SELECT count FROM visit WHERE page = ?1", params!["/"])?;
+/// assert_eq!(rows[0].get::<i64>(0)?, 1);
+/// # Ok::<(), manyhands::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    path: PathBuf,
+    mode: OpenMode,
+    uri: bool,
+    settings: Settings,
+    file: Option<Arc<DatabaseFile>>,
+}
+
+impl Database {
+    /// Opens a database file, and creates it when it does not exist. It is switched to WAL mode.
+    ///
+    /// `:memory:`, temporary and read-only databases are opened as SQLite opens them, without a queue.
+    ///
+    /// # Errors
+    /// As SQLite fails to open; and when the queue file beside it, `<path>-hands`, cannot be made or
+    /// joined: the directory is read-only, on a network file system, or in use by another version.
+    pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
+        Database::builder(path).open()
+    }
+
+    /// Opens with choices; see [`Builder`].
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    pub(crate) fn open_with(builder: &Builder) -> Result<Database, Error> {
+        let mode = match (builder.read_only, builder.create) {
+            (true, _) => OpenMode::ReadOnly,
+            (false, true) => OpenMode::ReadWriteCreate,
+            (false, false) => OpenMode::ReadWrite,
+        };
+        let connection = sqlite::Connection::open(&builder.path, mode, builder.uri)?;
+        let path = connection.path();
+        let has_queue = !path.as_os_str().is_empty() && !connection.is_read_only();
+        let file = if has_queue {
+            Some(DatabaseFile::open(path, connection, builder.settings.timeout)?)
+        } else {
+            None
+        };
+        Ok(Database {
+            path: builder.path.clone(),
+            mode,
+            uri: builder.uri,
+            settings: builder.settings.clone(),
+            file,
+        })
+    }
+
+    /// Makes a connection: one for each thread or task.
+    ///
+    /// # Errors
+    /// As SQLite fails to open.
+    pub fn connect(&self) -> Result<Connection, Error> {
+        let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
+        Connection::new(connection, self.file.clone(), self.settings.clone())
+    }
+
+    /// What the queue has done since the first process joined it; `None` for a database without one.
+    pub fn statistics(&self) -> Option<crate::Statistics> {
+        self.file.as_ref().map(|file| file.statistics())
+    }
+}
+
+/// Which file on this machine.
+pub(crate) type FileId = (u64, u64);
+
+/// What the connections of this process to one database file share: membership in the queue, and the
+/// connection that executes batches.
+#[derive(Debug)]
+pub(crate) struct DatabaseFile {
+    path: PathBuf,
+    id: FileId,
+    /// Replaced when the queue file was damaged or deleted.
+    queue: RwLock<Arc<Queue>>,
+    /// Used by the leader only, so nobody ever waits for this lock. `None` until the first batch,
+    /// and after an error that may have left it in an unknown state.
+    executor: Mutex<Option<Executor>>,
+    /// A sync failed: this process writes no more to this file until it is opened anew.
+    failed: AtomicBool,
+    origin: Instant,
+    /// When [`DatabaseFile::look_around`] last looked, in nanoseconds since `origin`; 0 for never.
+    looked_ns: AtomicU64,
+    /// What it found: another SQLite program has the database open.
+    foreign: AtomicBool,
+    pub(crate) checkpoint: crate::checkpoint::Checkpointer,
+}
+
+static OPEN: Mutex<Option<HashMap<FileId, Weak<DatabaseFile>>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is guarded holds after a panic too: each change is one assignment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl DatabaseFile {
+    /// The process's shared part for the file that `connection` has open.
+    pub(crate) fn open(
+        path: PathBuf,
+        connection: sqlite::Connection,
+        timeout: Duration,
+    ) -> Result<Arc<DatabaseFile>, Error> {
+        let found = std::fs::metadata(&path)
+            .map_err(|_| Error::new(ErrorKind::Replaced { path: path.clone() }))?;
+        let id = (found.dev(), found.ino());
+        // Held while joining, so that the threads of one process join once.
+        let mut open = lock(&OPEN);
+        let open = open.get_or_insert_default();
+        open.retain(|_, file| file.strong_count() > 0);
+        let existing = open.get(&id).and_then(Weak::upgrade);
+        if let Some(file) = existing.filter(|file| !file.queue().is_inherited()) {
+            return Ok(file);
+        }
+        let busy = BusyWait::install(&connection, timeout);
+        let queue = join(&path, &found, &connection, Deadline::after(timeout))?;
+        let executor = Executor::new(connection, busy, &queue)?;
+        let file = Arc::new(DatabaseFile {
+            path,
+            id,
+            queue: RwLock::new(queue),
+            executor: Mutex::new(Some(executor)),
+            failed: AtomicBool::new(false),
+            origin: Instant::now(),
+            looked_ns: AtomicU64::new(0),
+            foreign: AtomicBool::new(false),
+            checkpoint: crate::checkpoint::Checkpointer::default(),
+        });
+        open.insert(id, Arc::downgrade(&file));
+        Ok(file)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    pub(crate) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The queue, joined anew if the old one was damaged or deleted.
+    ///
+    /// # Errors
+    /// When it must not be used, or cannot be joined anew.
+    pub(crate) fn sound_queue(&self, deadline: Deadline) -> Result<Arc<Queue>, Error> {
+        let queue = self.queue();
+        if queue.is_inherited() {
+            return Err(Error::new(ErrorKind::Forked));
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::FailedSync { path: self.path.clone() }));
+        }
+        self.look_around(&queue)?;
+        if queue.is_sound() {
+            return Ok(queue);
+        }
+        let mut place = self.queue.write().unwrap_or_else(PoisonError::into_inner);
+        if place.is_sound() {
+            return Ok(Arc::clone(&place));
+        }
+        tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
+        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
+        let busy = BusyWait::install(&connection, deadline.remaining());
+        let found = std::fs::metadata(&self.path)
+            .map_err(|_| Error::new(ErrorKind::Replaced { path: self.path.clone() }))?;
+        let queue = join(&self.path, &found, &connection, deadline)?;
+        *lock(&self.executor) = Some(Executor::new(connection, busy, &queue)?);
+        *place = Arc::clone(&queue);
+        Ok(queue)
+    }
+
+    /// Looks, every few milliseconds, whether the files are still in their places, and whether other
+    /// SQLite programs have the database open.
+    fn look_around(&self, queue: &Queue) -> Result<(), Error> {
+        let now = self.origin.elapsed().as_nanos() as u64;
+        let last = self.looked_ns.load(Ordering::Relaxed);
+        if last != 0 && now.saturating_sub(last) < limits::LOOK_EVERY.as_nanos() as u64 {
+            return Ok(());
+        }
+        let in_place = std::fs::metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.id);
+        if !in_place {
+            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+        }
+        if !queue.is_in_place() {
+            queue.retire();
+        }
+        let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
+        self.foreign.store(foreign, Ordering::Relaxed);
+        self.looked_ns.store(now.max(1), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// True when another SQLite program had the database open when it was last looked.
+    pub(crate) fn has_foreign_connections(&self) -> bool {
+        self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// The executor. Only for the leader.
+    pub(crate) fn executor(&self, queue: &Arc<Queue>) -> Result<ExecutorGuard<'_>, Error> {
+        let mut guard = lock(&self.executor);
+        if guard.is_none() {
+            let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
+            let busy = BusyWait::install(&connection, limits::TIMEOUT);
+            *guard = Some(Executor::new(connection, busy, queue)?);
+        }
+        Ok(ExecutorGuard { guard })
+    }
+
+    /// Says who holds the write lock, if `error` is that somebody does.
+    pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
+        if !error.code.is_busy() {
+            return Error::from(error);
+        }
+        let mut path = self.path.as_os_str().to_owned();
+        path.push("-shm");
+        let holder = std::fs::metadata(path).ok().and_then(|found| {
+            sqlite::locks::holder(found.dev(), found.ino(), sqlite::vfs::WRITE_LOCK_BYTE)
+        });
+        let holder = holder.and_then(|holder| holder.pid);
+        Error::new(ErrorKind::Busy { waited, holder })
+    }
+
+    /// Stops all writes of this process: what the disk holds is no longer known.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn statistics(&self) -> crate::Statistics {
+        let [batches, requests, turns, successions] = self.queue().counters();
+        crate::Statistics {
+            batches,
+            requests,
+            turns,
+            successions,
+            checkpoints: self.checkpoint.count(),
+            checkpoint_error: self.checkpoint.last_error(),
+        }
+    }
+}
+
+/// The executor, in the hands of the leader.
+pub(crate) struct ExecutorGuard<'a> {
+    guard: MutexGuard<'a, Option<Executor>>,
+}
+
+impl ExecutorGuard<'_> {
+    pub(crate) fn get(&mut self) -> &mut Executor {
+        self.guard.as_mut().expect("made when the guard was")
+    }
+
+    /// Throws the executor away, so that the next leader starts with a new one.
+    pub(crate) fn discard(mut self) {
+        *self.guard = None;
+    }
+}
+
+/// Joins the queue of the database. The first member switches the database to WAL mode.
+fn join(
+    path: &Path,
+    found: &std::fs::Metadata,
+    connection: &sqlite::Connection,
+    deadline: Deadline,
+) -> Result<Arc<Queue>, Error> {
+    let mut queue_path = path.as_os_str().to_owned();
+    queue_path.push("-hands");
+    let options = JoinOptions {
+        program: u64::from(sqlite::version_number().unsigned_abs()),
+        mode: found.mode() & 0o777,
+        owner: found.uid(),
+        group: found.gid(),
+        deadline,
+    };
+    let prepare = || switch_to_wal(path, connection).map_err(Box::new);
+    Queue::join(Path::new(&queue_path), &options, prepare).map_err(|error| match error {
+        JoinError::Preparation(error) => *error,
+        error => Error::new(ErrorKind::Join(error)),
+    })
+}
+
+fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {
+    let mode = connection.query_text("PRAGMA journal_mode=WAL")?;
+    if mode != "wal" {
+        return Err(Error::refused(format!(
+            "{} cannot be switched to WAL mode, it stays in mode {mode}: Manyhands needs a file on a \
+             local disk",
+            path.display()
+        )));
+    }
+    Ok(())
+}

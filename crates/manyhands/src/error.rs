@@ -1,0 +1,179 @@
+//! One error type, with questions to ask it.
+
+use core::time::Duration;
+use std::fmt;
+use std::path::PathBuf;
+
+use manyhands_queue::{JoinError, LeaderInfo};
+use manyhands_sqlite as sqlite;
+
+/// Why an operation failed. Nothing of it was applied, unless [`Error::is_outcome_unknown`].
+#[derive(Debug)]
+pub struct Error {
+    kind: Box<ErrorKind>,
+}
+
+#[derive(Debug)]
+pub(crate) enum ErrorKind {
+    /// SQLite's own error; in a batch, of the statement with this index.
+    Sqlite { error: sqlite::Error, statement: Option<usize> },
+    /// The deadline passed before the turn came.
+    TimedOut { waited: Duration, leader: Option<LeaderInfo>, ahead: u64 },
+    /// The deadline passed while another SQLite program held the write lock.
+    Busy { waited: Duration, holder: Option<i32> },
+    /// The queue could not be joined.
+    Join(JoinError<Box<Error>>),
+    /// The database's path now leads to another file, or nowhere.
+    Replaced { path: PathBuf },
+    /// An earlier sync failed.
+    FailedSync { path: PathBuf },
+    /// The database or connection was made by the process's parent.
+    Forked,
+    /// The statement is not possible here; the text says what to do.
+    Refused(String),
+    /// The queue file was damaged while a leader was executing the request.
+    OutcomeUnknown { path: PathBuf },
+    /// A value could not be read as the type that was asked for.
+    Type(String),
+    /// Interrupted by the application.
+    Interrupted,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind) -> Error {
+        Error { kind: Box::new(kind) }
+    }
+
+    pub(crate) fn refused(text: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Refused(text.into()))
+    }
+
+    pub(crate) fn in_statement(self, index: usize) -> Error {
+        match *self.kind {
+            ErrorKind::Sqlite { error, statement: None } => {
+                Error::new(ErrorKind::Sqlite { error, statement: Some(index) })
+            }
+            kind => Error::new(kind),
+        }
+    }
+
+    /// True when the deadline passed while waiting for a turn or a lock.
+    pub fn is_timeout(&self) -> bool {
+        matches!(*self.kind, ErrorKind::TimedOut { .. } | ErrorKind::Busy { .. })
+            || matches!(&*self.kind, ErrorKind::Join(JoinError::TimedOut { .. }))
+    }
+
+    /// True when a constraint was violated.
+    pub fn is_constraint(&self) -> bool {
+        self.code().is_some_and(sqlite::Code::is_constraint)
+    }
+
+    /// True when the application interrupted the operation.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Interrupted)
+            || self.code().is_some_and(sqlite::Code::is_interrupt)
+    }
+
+    /// True when it cannot be told whether the write was committed: its sync failed, or the queue
+    /// file was damaged at that moment. Look into the database.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(*self.kind, ErrorKind::OutcomeUnknown { .. })
+            || self.code().is_some_and(sqlite::Code::is_failed_sync)
+    }
+
+    /// SQLite's extended result code, when the error is SQLite's.
+    pub fn code(&self) -> Option<sqlite::Code> {
+        match &*self.kind {
+            ErrorKind::Sqlite { error, .. } => Some(error.code),
+            _ => None,
+        }
+    }
+
+    /// SQLite's message, when the error is SQLite's.
+    pub fn sqlite_message(&self) -> Option<&str> {
+        match &*self.kind {
+            ErrorKind::Sqlite { error, .. } => Some(&error.message),
+            _ => None,
+        }
+    }
+
+    /// In a batch, the index of the statement that failed.
+    pub fn statement_index(&self) -> Option<usize> {
+        match *self.kind {
+            ErrorKind::Sqlite { statement, .. } => statement,
+            _ => None,
+        }
+    }
+}
+
+impl From<sqlite::Error> for Error {
+    fn from(error: sqlite::Error) -> Error {
+        Error::new(ErrorKind::Sqlite { error, statement: None })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.kind {
+            ErrorKind::Sqlite { error, statement: None } => write!(f, "{error}"),
+            ErrorKind::Sqlite { error, statement: Some(index) } => {
+                write!(f, "statement {index} of the batch: {error}")
+            }
+            ErrorKind::TimedOut { waited, leader, ahead } => {
+                write!(f, "timed out after {waited:.1?} waiting for the turn to write")?;
+                match leader {
+                    Some(leader) => {
+                        write!(f, ": process {}", leader.pid)?;
+                        if !leader.label.is_empty() {
+                            write!(f, " ({})", leader.label)?;
+                        }
+                        write!(f, " has been writing for {:.1?}", leader.age)?;
+                    }
+                    None => write!(f, ": nobody is writing")?,
+                }
+                write!(f, ", {ahead} requests were before this one; nothing was written")
+            }
+            ErrorKind::Busy { waited, holder } => {
+                write!(f, "timed out after {waited:.1?} waiting for the write lock: ")?;
+                match holder {
+                    Some(pid) => write!(f, "process {pid}, another SQLite program, holds it"),
+                    None => write!(f, "another SQLite program holds it"),
+                }?;
+                write!(f, "; nothing was written")
+            }
+            ErrorKind::Join(error) => write!(f, "{error}"),
+            ErrorKind::Replaced { path } => write!(
+                f,
+                "{} was replaced, renamed or deleted since it was opened; open it again",
+                path.display()
+            ),
+            ErrorKind::FailedSync { path } => write!(
+                f,
+                "an earlier sync of {} failed, so this handle writes no more; close and open it again",
+                path.display()
+            ),
+            ErrorKind::Forked => write!(
+                f,
+                "this was opened before fork(); a child process must open the database itself"
+            ),
+            ErrorKind::Refused(text) | ErrorKind::Type(text) => write!(f, "{text}"),
+            ErrorKind::OutcomeUnknown { path } => write!(
+                f,
+                "the queue file of {} was damaged while the write was being executed: look into the \
+                 database to learn whether it was committed",
+                path.display()
+            ),
+            ErrorKind::Interrupted => write!(f, "interrupted; nothing was written"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.kind {
+            ErrorKind::Sqlite { error, .. } => Some(error),
+            ErrorKind::Join(error) => Some(error),
+            _ => None,
+        }
+    }
+}

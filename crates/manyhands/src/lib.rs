@@ -1,0 +1,76 @@
+//! Many writers, one ordinary SQLite file.
+//!
+//! Open an SQLite file through [`Database`] instead, and threads and processes write it at once: no
+//! `database is locked`, one sync for many commits, full durability. The file stays an ordinary SQLite
+//! database in WAL mode, which the sqlite3 shell and other programs read and write meanwhile.
+//!
+//! ```
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let path = directory.path().join("app.db");
+//! use manyhands::{Database, params};
+//!
+//! let database = Database::open(&path)?;
+//! database.connect()?.execute("CREATE TABLE hit (worker INTEGER)", params![])?;
+//!
+//! std::thread::scope(|scope| {
+//!     for worker in 0..8 {
+//!         let database = database.clone();
+//!         scope.spawn(move || {
+//!             let mut connection = database.connect()?;
+//!             for _ in 0..10 {
+//!                 connection.execute("INSERT INTO hit VALUES (?1)", params![worker])?;
+//!             }
+//!             Ok::<(), manyhands::Error>(())
+//!         });
+//!     }
+//! });
+//!
+//! let rows = database.connect()?.query("SELECT count(*) FROM hit", params![])?;
+//! assert_eq!(rows[0].get::<i64>(0)?, 80);
+//! # Ok::<(), manyhands::Error>(())
+//! ```
+//!
+//! The modules, in the order of a write's way: a [`Database`] makes a [`Connection`], which compiles a
+//! statement and decides its route; `commit` takes it through the queue; `batch` is the leader's work;
+//! `recover` is what happens when a leader dies.
+
+mod database;
+mod connection;
+mod prepared;
+mod routing;
+mod session;
+mod request;
+mod commit;
+mod batch;
+mod executor;
+mod turn;
+mod recover;
+mod checkpoint;
+mod transaction;
+mod busy;
+mod row;
+mod options;
+mod limits;
+mod error;
+mod stats;
+
+pub use connection::{Connection, InterruptHandle};
+pub use database::Database;
+pub use error::Error;
+pub use manyhands_sqlite::{Code, Text, Value, ValueRef};
+pub use options::{Builder, Durability};
+pub use row::{FromValue, Outcome, Row, RowView};
+pub use stats::Statistics;
+pub use transaction::Transaction;
+
+/// The values for a statement's parameters: `params![1, "two", 3.0]`, each anything that
+/// converts into a [`Value`]; `params![]` for none.
+#[macro_export]
+macro_rules! params {
+    () => {
+        &[] as &[$crate::Value]
+    };
+    ($($value:expr),+ $(,)?) => {
+        &[$($crate::Value::from($value)),+] as &[$crate::Value]
+    };
+}

@@ -1,0 +1,66 @@
+//! Every bound of the engine, and its reason.
+
+use core::time::Duration;
+
+/// How long a write waits for its turn before it fails, unless the application says otherwise.
+/// Long enough that only a stuck writer makes it pass.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Requests that one batch executes at most. At 3 us each a batch then takes as long as some syncs:
+/// a larger one would only make everybody in it wait.
+pub(crate) const BATCH_REQUESTS_MAX: usize = 1024;
+
+/// How long a batch goes on taking requests, counted from its first.
+pub(crate) const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// How long one request of a batch may run while others, executed before it, wait for the commit.
+/// After it the request is executed alone, in its owner's turn.
+pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_millis(20);
+
+/// How many virtual machine instructions pass between two looks at the clock: some 20 us.
+pub(crate) const INSTRUCTIONS_PER_LOOK: u32 = 2000;
+
+/// Batches that a leader goes on to execute after its own request was answered. Handing over costs a
+/// wake-up of 40 us, but the leader's own client waits meanwhile.
+pub(crate) const EXTRA_BATCHES_MAX: u32 = 1;
+
+/// How long a waiter near the head sleeps before it asks whether the leader lives. Death is rare, and
+/// a look costs a system call.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The same, for a waiter far from the head: with a thousand of them, looking more often would take
+/// the processor from the leader.
+pub(crate) const PATIENCE_FAR: Duration = Duration::from_millis(150);
+
+/// Up to how many tickets from the head a waiter is near it.
+pub(crate) const NEAR: u64 = 16;
+
+/// How long a connection sleeps before it tries again for a lock that another SQLite program holds:
+/// shorter than the program's own transaction, longer than a scheduler's tick at idle.
+pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
+
+/// WAL frames after which the leader checkpoints: 16 MiB of 4 KiB pages. A larger WAL is checkpointed
+/// more seldom, and stays in the page cache up to here.
+pub(crate) const CHECKPOINT_FRAMES: u32 = 4000;
+
+/// How often it is looked whether other SQLite programs have the database open, and whether the
+/// database and the queue file are still where they were.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Which part of the time the write lock is left free while another SQLite program has the database
+/// open: that program polls, some 58 times in its usual five seconds, so one in five tries must
+/// succeed for all of its writes to.
+pub(crate) const COURTESY_DIVISOR: u32 = 4;
+
+/// The shortest and the longest of these free times. A sleep shorter than the first is not slept.
+pub(crate) const COURTESY_MIN: Duration = Duration::from_micros(100);
+/// See [`COURTESY_MIN`].
+pub(crate) const COURTESY_MAX: Duration = Duration::from_millis(50);
+
+/// Compiled statements that a connection keeps; the least recently used one goes first.
+pub(crate) const STATEMENTS_CACHED: usize = 128;
+
+/// The least room for an answer that a request must leave in its slot.
+pub(crate) const ANSWER_BYTES_MIN: usize = 128;
+
+

@@ -1,0 +1,128 @@
+//! What an application can choose when it opens a database.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+
+use crate::limits;
+use crate::{Database, Error};
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// SQLite's `synchronous=NORMAL`: the death of any process. A power cut may take the last
+    /// commits away, and never makes the database inconsistent.
+    Normal,
+    /// SQLite's `synchronous=FULL`, the default: a power cut too.
+    #[default]
+    Full,
+}
+
+impl Durability {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Durability::Normal => "PRAGMA synchronous=NORMAL",
+            Durability::Full => "PRAGMA synchronous=FULL",
+        }
+    }
+}
+
+/// Opens a database with choices; made by [`Database::builder`].
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("app.db");
+/// use std::time::Duration;
+/// let database = manyhands::Database::builder(&path)
+///     .durability(manyhands::Durability::Normal)
+///     .timeout(Duration::from_secs(5))
+///     .foreign_keys(true)
+///     .label("importer")
+///     .open()?;
+/// # Ok::<(), manyhands::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing before `open`"]
+pub struct Builder {
+    pub(crate) path: PathBuf,
+    pub(crate) settings: Settings,
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) uri: bool,
+}
+
+/// The choices that every connection of a [`Database`] starts with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) durability: Durability,
+    pub(crate) timeout: Duration,
+    pub(crate) foreign_keys: bool,
+    pub(crate) label: String,
+}
+
+impl Builder {
+    pub(crate) fn new(path: &Path) -> Builder {
+        Builder {
+            path: path.to_path_buf(),
+            settings: Settings {
+                durability: Durability::Full,
+                timeout: limits::TIMEOUT,
+                foreign_keys: false,
+                label: String::new(),
+            },
+            read_only: false,
+            create: true,
+            uri: false,
+        }
+    }
+
+    /// What an acknowledged write survives. Default: [`Durability::Full`].
+    pub fn durability(mut self, durability: Durability) -> Builder {
+        self.settings.durability = durability;
+        self
+    }
+
+    /// How long a write waits for its turn, and any statement for a lock of another SQLite program.
+    /// Default: 60 s.
+    pub fn timeout(mut self, timeout: Duration) -> Builder {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// Whether foreign keys are enforced. Default: false, as SQLite's.
+    pub fn foreign_keys(mut self, enforced: bool) -> Builder {
+        self.settings.foreign_keys = enforced;
+        self
+    }
+
+    /// A name for the connections, shown to others who wait for them: up to 40 bytes. Default: empty.
+    pub fn label(mut self, label: impl Into<String>) -> Builder {
+        self.settings.label = label.into();
+        self
+    }
+
+    /// Opens for reading only: nothing is created, converted or queued. Default: false.
+    pub fn read_only(mut self, read_only: bool) -> Builder {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether a database that does not exist is created. Default: true.
+    pub fn create(mut self, create: bool) -> Builder {
+        self.create = create;
+        self
+    }
+
+    /// Whether the path may be a `file:` URI (<https://sqlite.org/uri.html>). Default: false.
+    pub fn uri(mut self, uri: bool) -> Builder {
+        self.uri = uri;
+        self
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// See [`Database::open`].
+    pub fn open(self) -> Result<Database, Error> {
+        Database::open_with(&self)
+    }
+}

@@ -1,0 +1,107 @@
+//! After a leader's death: was its batch committed?
+//!
+//! SQLite itself knows: a transaction is committed when the wal-index header covers its commit
+//! frame. The dead leader told the queue how far it had come (see `manyhands_sqlite::vfs`):
+//!
+//! * It *sealed* the batch: the commit could no longer fail.
+//! * It *announced* the commit frame and did not seal. It died before the memory barrier between the
+//!   two copies of the wal-index header. Either it had not begun to write the first copy: then nobody
+//!   ever saw the frame, and the next writer overwrites it. Or it died in the few nanoseconds between
+//!   the first copy and the seal: then the two copies differ, and whoever next used the database
+//!   recovered the wal-index from the file, frame included. A recovery starts the header's change
+//!   counter at 0 again, so the two cases can be told apart: only after a recovery is the counter not
+//!   above the announced one.
+//! * It announced nothing: there was no commit frame.
+
+use manyhands_queue::{CommitFrame, Deadline, Inheritance, Lead, Unresolved};
+use manyhands_sqlite::vfs::WalIndexHeader;
+
+use crate::Error;
+use crate::database::DatabaseFile;
+
+/// Settles what the last leader left, if it left something.
+///
+/// # Errors
+/// When the database cannot be looked at: then the batch stays for the next leader.
+pub(crate) fn settle(
+    file: &DatabaseFile,
+    lead: &mut Lead,
+    deadline: Deadline,
+) -> Result<(), Error> {
+    if lead.inheritance() == Inheritance::Nothing {
+        return Ok(());
+    }
+    let committed = match lead.unresolved() {
+        Unresolved::Sealed => true,
+        Unresolved::Unannounced => false,
+        Unresolved::Announced(frame) => look(file, lead, &frame, deadline)?,
+    };
+    tracing::info!(committed, "settled the batch of a leader that died");
+    lead.resolve(committed);
+    Ok(())
+}
+
+/// Looks for the frame while holding the write lock, so that nothing moves meanwhile. Taking the lock
+/// makes SQLite recover the wal-index first, if it is torn.
+fn look(
+    file: &DatabaseFile,
+    lead: &Lead,
+    frame: &CommitFrame,
+    deadline: Deadline,
+) -> Result<bool, Error> {
+    let mut executor = file.executor(lead.queue())?;
+    let executor = executor.get();
+    executor.begin(deadline)?;
+    let header = executor.connection().wal_index();
+    let found = executor.connection().wal_frame_header(frame.offset);
+    executor.rollback()?;
+    Ok(header.is_some_and(|header| was_committed(frame, &header, found)))
+}
+
+/// The rule above, for an announced frame that was not sealed.
+fn was_committed(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> bool {
+    let recovered_since = header.change <= frame.change;
+    let covered = frame.header[8..16] == header.salt
+        && header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
+    recovered_since && covered && found == Some(frame.header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALT: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+
+    fn frame() -> CommitFrame {
+        let mut header = [9; 24];
+        header[8..16].copy_from_slice(&SALT);
+        CommitFrame { offset: 32 + 4 * (4096 + 24), header, change: 17 }
+    }
+
+    fn index(change: u32, frame_last: u32, salt: [u8; 8]) -> WalIndexHeader {
+        WalIndexHeader { change, page_bytes: 4096, frame_last, salt }
+    }
+
+    /// The leader died at each place between the announcement and the seal; then nobody, a recovery,
+    /// or another program's commits came.
+    #[test]
+    fn the_fate_of_an_announced_frame() {
+        let check = |header: WalIndexHeader, found, expected| {
+            assert_eq!(was_committed(&frame(), &header, found), expected, "{header:?} {found:?}");
+        };
+        let same = Some(frame().header);
+        // Not published, nobody wrote since.
+        check(index(17, 4, SALT), same, false);
+        // Published half; a recovery found the frame.
+        check(index(0, 5, SALT), same, true);
+        // Not published; another program's transaction wrote the very same frame there.
+        check(index(18, 5, SALT), same, false);
+        // Not published; another program wrote something else there.
+        check(index(18, 5, SALT), Some([7; 24]), false);
+        // A recovery found only older frames.
+        check(index(0, 4, SALT), same, false);
+        // The WAL was restarted, or is gone.
+        check(index(0, 5, [0; 8]), same, false);
+        check(index(0, 5, SALT), None, false);
+    }
+}

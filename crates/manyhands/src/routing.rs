@@ -1,0 +1,228 @@
+//! Where a statement is executed. Decided from what SQLite's authorizer said while it compiled the
+//! statement, never from the SQL text.
+//!
+//! | statement                                             | outside a transaction | inside one           |
+//! |-------------------------------------------------------|-----------------------|----------------------|
+//! | SELECT, EXPLAIN, ATTACH, temp schema, harmless PRAGMA | own connection        | own connection       |
+//! | INSERT, UPDATE, DELETE that any connection can run    | request               | own connection, turn |
+//! | the same with what only this connection has           | own connection, turn  | own connection, turn |
+//! | DDL, VACUUM, PRAGMA that writes                       | own connection, turn  | own connection, turn |
+//! | BEGIN IMMEDIATE, BEGIN EXCLUSIVE                      | own connection, turn  | as SQLite            |
+//! | a PRAGMA that would break the queue                   | refused               | refused              |
+//!
+//! What the authorizer cannot tell (a collation or a module of the application, a function inside an
+//! index or a trigger) shows as an error of the leader, which then demands that the owner executes
+//! the request in its own turn.
+
+use std::collections::{BTreeSet, HashSet};
+
+use manyhands_sqlite::authorizer::{Action, ActionKind};
+
+/// What a statement touches, as the authorizer told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Schemas whose tables are written: `main`, `temp`, names of attached databases.
+    pub(crate) writes: BTreeSet<String>,
+    /// Tables, indexes, triggers or views are made or changed, outside the temp schema.
+    pub(crate) schema: bool,
+    /// The same, in the temp schema.
+    pub(crate) temp_schema: bool,
+    /// A function is called that other connections may not have, or that answers about this session.
+    pub(crate) home_function: bool,
+    /// Something of the temp schema or of an attached database is read.
+    pub(crate) reads_elsewhere: bool,
+    /// ATTACH or DETACH.
+    pub(crate) attaches: bool,
+    /// BEGIN, COMMIT, ROLLBACK, or a savepoint statement.
+    pub(crate) transaction: bool,
+    /// Name and argument of a PRAGMA, the name in lower case.
+    pub(crate) pragma: Option<(String, Option<String>)>,
+}
+
+impl Facts {
+    /// Takes note of one action. `shared_functions` are those that every connection has.
+    pub(crate) fn note(&mut self, action: &Action<'_>, shared_functions: &HashSet<String>) {
+        let elsewhere = action.database.is_some_and(|database| database != "main");
+        match action.kind {
+            ActionKind::Write => {
+                self.writes.insert(action.database.unwrap_or("main").to_string());
+            }
+            ActionKind::Read => self.reads_elsewhere |= elsewhere,
+            ActionKind::Select => {}
+            ActionKind::Function => {
+                let name = action.second.unwrap_or_default().to_ascii_lowercase();
+                self.home_function |= !shared_functions.contains(&name);
+            }
+            ActionKind::Transaction | ActionKind::Savepoint => self.transaction = true,
+            ActionKind::Pragma => {
+                let name = action.first.unwrap_or_default().to_ascii_lowercase();
+                self.pragma = Some((name, action.second.map(str::to_string)));
+            }
+            ActionKind::Attach | ActionKind::Detach => self.attaches = true,
+            ActionKind::TempSchema => self.temp_schema = true,
+            ActionKind::Schema => self.schema = true,
+        }
+    }
+}
+
+/// What SQLite says of the compiled statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compiled {
+    pub(crate) read_only: bool,
+    pub(crate) explain: bool,
+}
+
+/// Where a statement is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// On the own connection, without a turn.
+    Own,
+    /// By whoever leads; in a transaction on the own connection, holding the turn.
+    Request,
+    /// On the own connection, holding the turn.
+    Turn,
+    /// On the own connection, then the session's settings are looked at again.
+    Setting,
+    /// Not at all; the text says why.
+    Refuse(String),
+}
+
+/// The route of a statement.
+pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
+    if compiled.explain || facts.attaches {
+        return Route::Own;
+    }
+    if let Some((name, argument)) = &facts.pragma {
+        return route_pragma(name, argument.as_deref(), compiled);
+    }
+    if facts.transaction {
+        // BEGIN IMMEDIATE and EXCLUSIVE are the ones that are not read-only.
+        return if compiled.read_only { Route::Own } else { Route::Turn };
+    }
+    if facts.schema {
+        return Route::Turn;
+    }
+    if facts.temp_schema || facts.writes.iter().all(|schema| schema == "temp") {
+        // VACUUM tells the authorizer nothing, and writes.
+        let touches_nothing = facts.writes.is_empty() && !facts.temp_schema;
+        return if touches_nothing && !compiled.read_only { Route::Turn } else { Route::Own };
+    }
+    let everywhere_the_same = !facts.home_function
+        && !facts.reads_elsewhere
+        && facts.writes.iter().all(|schema| schema == "main");
+    if everywhere_the_same { Route::Request } else { Route::Turn }
+}
+
+fn route_pragma(name: &str, argument: Option<&str>, compiled: Compiled) -> Route {
+    let argument = argument.map(str::to_ascii_lowercase);
+    match (name, argument.as_deref()) {
+        (_, None) if compiled.read_only => Route::Own,
+        ("journal_mode", None | Some("wal")) => Route::Own,
+        ("journal_mode", Some(mode)) => Route::Refuse(format!(
+            "PRAGMA journal_mode={mode} is refused: Manyhands keeps the database in WAL mode; close it \
+             and use the sqlite3 shell to change the mode"
+        )),
+        ("locking_mode", Some("exclusive")) => Route::Refuse(
+            "PRAGMA locking_mode=EXCLUSIVE is refused: nobody else could use the database; use BEGIN \
+             IMMEDIATE to hold the turn for one transaction"
+                .to_string(),
+        ),
+        ("synchronous", Some(_)) => Route::Refuse(
+            "PRAGMA synchronous is refused: writes of many connections are committed together; choose \
+             the durability when the database is opened"
+                .to_string(),
+        ),
+        (
+            "foreign_keys"
+            | "recursive_triggers"
+            | "busy_timeout"
+            | "wal_autocheckpoint"
+            | "case_sensitive_like"
+            | "ignore_check_constraints"
+            | "defer_foreign_keys"
+            | "writable_schema"
+            | "legacy_alter_table"
+            | "trusted_schema"
+            | "query_only"
+            | "secure_delete"
+            | "count_changes"
+            | "reverse_unordered_selects"
+            | "cell_size_check",
+            Some(_),
+        ) => Route::Setting,
+        (
+            "cache_size" | "cache_spill" | "temp_store" | "mmap_size" | "threads"
+            | "journal_size_limit" | "soft_heap_limit" | "hard_heap_limit" | "analysis_limit"
+            | "automatic_index" | "full_column_names" | "short_column_names" | "encoding"
+            | "page_size" | "locking_mode" | "shrink_memory",
+            _,
+        ) => Route::Own,
+        _ if compiled.read_only => Route::Own,
+        _ => Route::Turn,
+    }
+}
+
+/// Whether a setting that a PRAGMA changed makes the session's writes its own affair: other
+/// connections would execute them differently. (`foreign_keys` and `recursive_triggers` travel with
+/// each request.)
+pub(crate) fn makes_particular(pragma: &str) -> bool {
+    !matches!(
+        pragma,
+        "foreign_keys" | "recursive_triggers" | "busy_timeout" | "wal_autocheckpoint" | "cell_size_check"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITING: Compiled = Compiled { read_only: false, explain: false };
+    const READING: Compiled = Compiled { read_only: true, explain: false };
+
+    fn writes(schemas: &[&str]) -> Facts {
+        Facts { writes: schemas.iter().map(|&schema| schema.to_string()).collect(), ..Facts::default() }
+    }
+
+    fn pragma(name: &str, argument: Option<&str>) -> Facts {
+        Facts { pragma: Some((name.to_string(), argument.map(str::to_string))), ..Facts::default() }
+    }
+
+    #[test]
+    fn each_class_of_statement_has_its_route() {
+        let check = |facts: Facts, compiled, expected| assert_eq!(route(&facts, compiled), expected, "{facts:?}");
+        check(Facts::default(), READING, Route::Own);
+        check(writes(&["main"]), WRITING, Route::Request);
+        check(writes(&["temp"]), WRITING, Route::Own);
+        check(writes(&["main", "temp"]), WRITING, Route::Turn);
+        check(writes(&["other"]), WRITING, Route::Turn);
+        check(Facts { home_function: true, ..writes(&["main"]) }, WRITING, Route::Turn);
+        check(Facts { reads_elsewhere: true, ..writes(&["main"]) }, WRITING, Route::Turn);
+        check(Facts { schema: true, ..writes(&["main"]) }, WRITING, Route::Turn);
+        check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, Route::Own);
+        check(Facts::default(), WRITING, Route::Turn); // VACUUM
+        check(writes(&["main"]), Compiled { read_only: false, explain: true }, Route::Own);
+        check(Facts { transaction: true, ..Facts::default() }, READING, Route::Own);
+        check(Facts { transaction: true, ..Facts::default() }, WRITING, Route::Turn);
+        check(Facts { attaches: true, ..Facts::default() }, WRITING, Route::Own);
+    }
+
+    #[test]
+    fn pragmas_have_theirs() {
+        let check = |name, argument, compiled, expected| {
+            assert_eq!(route(&pragma(name, argument), compiled), expected, "{name}={argument:?}");
+        };
+        check("table_info", Some("t"), READING, Route::Own);
+        check("journal_mode", None, WRITING, Route::Own);
+        check("journal_mode", Some("WAL"), WRITING, Route::Own);
+        check("user_version", Some("5"), WRITING, Route::Turn);
+        check("foreign_keys", Some("on"), READING, Route::Setting);
+        check("cache_size", Some("-4000"), READING, Route::Own);
+        check("wal_checkpoint", None, WRITING, Route::Turn);
+        for (name, argument) in
+            [("journal_mode", "delete"), ("locking_mode", "exclusive"), ("synchronous", "off")]
+        {
+            let refused = route(&pragma(name, Some(argument)), READING);
+            assert!(matches!(refused, Route::Refuse(_)), "{name}={argument}: {refused:?}");
+        }
+    }
+}

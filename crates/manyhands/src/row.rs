@@ -1,0 +1,119 @@
+//! Rows and results.
+
+use std::sync::Arc;
+
+use manyhands_sqlite::{Statement, Text, Value, ValueRef};
+
+use crate::Error;
+use crate::error::ErrorKind;
+
+/// One row of a result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    columns: Arc<[String]>,
+    values: Vec<Value>,
+}
+
+impl Row {
+    pub(crate) fn new(columns: Arc<[String]>, values: Vec<Value>) -> Row {
+        Row { columns, values }
+    }
+
+    /// The values, in column order.
+    pub fn values(&self) -> &[Value] {
+        &self.values
+    }
+
+    /// The columns' names.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// A column's value as a Rust type; the first column has index 0.
+    ///
+    /// # Errors
+    /// When there is no such column, or its value is of another type.
+    pub fn get<T: FromValue>(&self, index: usize) -> Result<T, Error> {
+        let value = self.values.get(index).ok_or_else(|| {
+            let count = self.values.len();
+            Error::new(ErrorKind::Type(format!("no column {index}: the row has {count}")))
+        })?;
+        T::from_value(value).ok_or_else(|| {
+            Error::new(ErrorKind::Type(format!(
+                "column {index} is of type {}, not {}",
+                value.type_name(),
+                std::any::type_name::<T>()
+            )))
+        })
+    }
+}
+
+/// A Rust type that a value can be read as.
+pub trait FromValue: Sized {
+    /// The value as this type; `None` when it is of another one.
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+macro_rules! from_value {
+    ($($type:ty: $pattern:pat => $result:expr;)*) => {
+        $(impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<$type> {
+                match value {
+                    $pattern => $result,
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+from_value! {
+    i64: Value::Integer(number) => Some(*number);
+    i32: Value::Integer(number) => i32::try_from(*number).ok();
+    u32: Value::Integer(number) => u32::try_from(*number).ok();
+    u64: Value::Integer(number) => u64::try_from(*number).ok();
+    bool: Value::Integer(number) => Some(*number != 0);
+    f64: Value::Real(number) => Some(*number);
+    String: Value::Text(text) => text.to_str().ok().map(str::to_string);
+    Text: Value::Text(text) => Some(text.clone());
+    Vec<u8>: Value::Blob(bytes) => Some(bytes.clone());
+}
+
+impl FromValue for Value {
+    fn from_value(value: &Value) -> Option<Value> {
+        Some(value.clone())
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Option<Option<T>> {
+        match value {
+            Value::Null => Some(None),
+            value => T::from_value(value).map(Some),
+        }
+    }
+}
+
+/// What a statement did.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Outcome {
+    /// Rows inserted, updated or deleted by the statement itself.
+    pub changes: u64,
+    /// The rowid of the connection's last insert, as SQLite's `last_insert_rowid()`.
+    pub last_insert_rowid: i64,
+    /// The rows that the statement returned: of a SELECT or a RETURNING clause.
+    pub rows: Vec<Row>,
+}
+
+/// The current row of a statement that runs, before it is copied.
+#[derive(Debug)]
+pub struct RowView<'a> {
+    pub(crate) statement: &'a mut Statement,
+}
+
+impl RowView<'_> {
+    /// A column's value; the first column has index 0. NULL when there is no such column.
+    pub fn value(&mut self, index: usize) -> ValueRef<'_> {
+        self.statement.column(index)
+    }
+}

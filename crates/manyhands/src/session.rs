@@ -1,0 +1,82 @@
+//! What statements change about the session itself: settings, attached databases, the temp schema.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
+
+use crate::Error;
+use crate::busy::BusyWait;
+use crate::connection::Connection;
+use crate::database::DatabaseFile;
+use crate::routing::{self, Facts};
+
+impl Connection {
+    /// Takes note of what a statement that ran here, without a turn, changed.
+    pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
+        if facts.transaction {
+            self.let_go_after_transaction();
+        }
+        // A trigger or a table of the temp schema can change what a statement means.
+        self.particular |= facts.temp_schema;
+        if facts.attaches {
+            self.attached = self.find_attached()?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of a setting that a PRAGMA with an argument changed.
+    pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
+        let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
+        match pragma.as_str() {
+            "foreign_keys" => {
+                self.session.foreign_keys = self.sqlite.setting(sqlite::Setting::ForeignKeys);
+            }
+            "recursive_triggers" => {
+                self.session.recursive_triggers =
+                    self.sqlite.query_integer("PRAGMA recursive_triggers")? != 0;
+            }
+            // SQLite has put its own handler in the place of ours.
+            "busy_timeout" => {
+                self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
+                BusyWait::install(&self.sqlite, self.settings.timeout);
+            }
+            "wal_autocheckpoint" => self.take_over_checkpoints(),
+            other => self.particular |= routing::makes_particular(other),
+        }
+        Ok(())
+    }
+
+    /// The attached databases that are files in WAL mode, by schema name, their queues joined.
+    fn find_attached(&self) -> Result<BTreeMap<String, Arc<DatabaseFile>>, Error> {
+        let mut found = BTreeMap::new();
+        let mut list = self.sqlite.prepare_one("PRAGMA database_list")?;
+        while list.step()? == Step::Row {
+            let mut text = |column| match list.column(column) {
+                ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                _ => String::new(),
+            };
+            let (schema, path) = (text(1), PathBuf::from(text(2)));
+            if matches!(schema.as_str(), "main" | "temp") || path.as_os_str().is_empty() {
+                continue;
+            }
+            if let Some(file) = self.attached.get(&schema) {
+                found.insert(schema, Arc::clone(file));
+                continue;
+            }
+            let quoted = schema.replace('"', "\"\"");
+            let mode = self.sqlite.query_text(&format!("PRAGMA \"{quoted}\".journal_mode"))?;
+            // One in another mode is locked as SQLite locks it: it has no queue.
+            if mode == "wal" {
+                let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
+                if !connection.is_read_only() {
+                    let file = DatabaseFile::open(path, connection, self.settings.timeout)?;
+                    found.insert(schema, file);
+                }
+            }
+        }
+        Ok(found)
+    }
+}

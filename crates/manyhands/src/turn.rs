@@ -1,0 +1,127 @@
+//! Statements that a connection executes itself, while it holds the turn.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Instant;
+
+use manyhands_queue::{Lead, crash};
+use manyhands_sqlite::{self as sqlite, Step, Value};
+
+use crate::batch;
+use crate::connection::Connection;
+use crate::database::DatabaseFile;
+use crate::prepared::Prepared;
+use crate::routing::Facts;
+use crate::row::{Outcome, Row};
+use crate::Error;
+
+impl Connection {
+    /// Executes a statement here while holding the turns of all files that it writes.
+    pub(crate) fn step_in_turn(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+        for file in self.files_written(&prepared.facts) {
+            if self.turns.iter().all(|(id, _)| *id != file.id()) {
+                let lead = self.client(&file).take_turn()?;
+                self.hold_of(&file, lead);
+            }
+        }
+        let result = self.step(prepared, values);
+        self.let_go_after_transaction();
+        result
+    }
+
+    /// The same, with the turn of the main database in hand.
+    pub(crate) fn step_leading(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        lead: Lead,
+    ) -> Result<Outcome, Error> {
+        self.hold(lead)?;
+        self.step_in_turn(prepared, values)
+    }
+
+    pub(crate) fn hold(&mut self, lead: Lead) -> Result<(), Error> {
+        let Some(file) = self.file.clone() else {
+            return Err(Error::refused("a database without a queue has no turns"));
+        };
+        self.hold_of(&file, lead);
+        Ok(())
+    }
+
+    fn hold_of(&mut self, file: &DatabaseFile, lead: Lead) {
+        if self.turns.is_empty() {
+            self.turn_taken = Instant::now();
+        }
+        self.turns.push((file.id(), lead));
+        crash::point("turn-begun");
+    }
+
+    /// The files whose turn a statement needs, in one order for all connections.
+    fn files_written(&self, facts: &Facts) -> Vec<Arc<DatabaseFile>> {
+        let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
+        // A statement that names no table (DDL, VACUUM, BEGIN IMMEDIATE) is about the main database.
+        let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
+        let mut files: Vec<Arc<DatabaseFile>> = attached.cloned().collect();
+        files.extend(self.file.clone().filter(|_| main));
+        files.sort_by_key(|file| file.id());
+        files.dedup_by_key(|file| file.id());
+        files
+    }
+
+    /// Gives the turns back when the transaction has ended, after a checkpoint that is due.
+    pub(crate) fn let_go_after_transaction(&mut self) {
+        if self.turns.is_empty() || !self.sqlite.is_autocommit() {
+            return;
+        }
+        crash::point("turn-committed");
+        if let Some(file) = &self.file {
+            // A statement that still reads holds its snapshot, and with it the WAL.
+            if self.sqlite.transaction() == sqlite::Transaction::None {
+                file.checkpoint.after_commit(&self.sqlite, self.frames.load(Ordering::Relaxed));
+            }
+            if self.turns.iter().any(|(_, lead)| lead.next(None).is_some()) {
+                batch::be_courteous(file, self.turn_taken);
+            }
+        }
+        for (_, lead) in self.turns.drain(..) {
+            lead.release();
+        }
+    }
+
+    /// Steps a statement on the own connection, to its end.
+    pub(crate) fn step(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+        let statement = &mut prepared.statement;
+        let writes = !statement.is_read_only();
+        if writes {
+            self.counters.runs_here();
+        }
+        let mut run = || -> Result<Vec<Row>, sqlite::Error> {
+            statement.bind_all(values.iter().map(Value::as_ref))?;
+            let mut rows = Vec::new();
+            while statement.step()? == Step::Row {
+                let values = (0..prepared.columns.len())
+                    .map(|column| statement.column(column).to_owned())
+                    .collect();
+                rows.push(Row::new(Arc::clone(&prepared.columns), values));
+            }
+            Ok(rows)
+        };
+        let result = run();
+        statement.reset();
+        match result {
+            Ok(rows) => Ok(Outcome {
+                changes: if writes { self.sqlite.changes().unsigned_abs() } else { 0 },
+                last_insert_rowid: self.sqlite.last_insert_rowid(),
+                rows,
+            }),
+            Err(error) => {
+                if error.code.is_failed_sync()
+                    && let Some(file) = &self.file
+                {
+                    file.fail();
+                }
+                Err(self.describe(error))
+            }
+        }
+    }
+}
