@@ -47,10 +47,8 @@ pub fn point(name: &'static str) {
     });
     let Some((wanted, count)) = target else { return };
     if wanted == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *count {
-        let _ = rustix::process::kill_process(
-            rustix::process::getpid(),
-            rustix::process::Signal::KILL,
-        );
+        let _ =
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         loop {
             std::thread::park();
         }

@@ -14,7 +14,8 @@ const QUEUES_PER_PROCESS: usize = 1024;
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Descriptor + 1; 0 for a free place. An array of atomics, since nothing else is safe to read in
 /// the child of a process with threads.
-static DESCRIPTORS: [AtomicI32; QUEUES_PER_PROCESS] = [const { AtomicI32::new(0) }; QUEUES_PER_PROCESS];
+static DESCRIPTORS: [AtomicI32; QUEUES_PER_PROCESS] =
+    [const { AtomicI32::new(0) }; QUEUES_PER_PROCESS];
 
 /// How many forks lie between the process that loaded this library and this one.
 pub(crate) fn generation() -> u64 {

@@ -275,7 +275,8 @@ mod tests {
     fn a_length_out_of_damaged_memory_is_refused() {
         let memory = bytes();
         let mut back = Vec::new();
-        for (at, count) in [(0, 33), (8, 25), (4, 4), (32, 1), (8, usize::MAX), (usize::MAX - 7, 8)] {
+        for (at, count) in [(0, 33), (8, 25), (4, 4), (32, 1), (8, usize::MAX), (usize::MAX - 7, 8)]
+        {
             assert!(memory.read(at, count, &mut back).is_none(), "{at} {count}");
         }
     }

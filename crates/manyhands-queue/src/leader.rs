@@ -140,15 +140,17 @@ impl Queue {
         Some(lead)
     }
 
-    fn take_lead(self: &Arc<Queue>, from: LeaderWord, unresolved: bool, label: &str) -> Option<Lead> {
+    fn take_lead(
+        self: &Arc<Queue>,
+        from: LeaderWord,
+        unresolved: bool,
+        label: &str,
+    ) -> Option<Lead> {
         let record = &self.region.shared().header.leader;
         let word = from.held_by(self.region.member(), unresolved);
         // Acquire: pairs with the Release in `Lead::end`, so that this leader sees the head and the
         // batch record as the last one left them.
-        record
-            .word
-            .compare_exchange(from.0, word.0, Ordering::SeqCst, Ordering::Relaxed)
-            .ok()?;
+        record.word.compare_exchange(from.0, word.0, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         record.since_ns.store(now_ns(), Ordering::Relaxed);
         record.pid.store(u64::from(std::process::id()), Ordering::Relaxed);
         record.label.write_text(label);

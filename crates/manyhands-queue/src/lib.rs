@@ -16,18 +16,18 @@
 //! draws the ticket, [`Published::wait`] waits, [`Queue::try_lead`] makes the leader, and
 //! [`Lead`] is what only a leader can do.
 
-mod layout;
-mod region;
-mod member;
-mod slot;
-mod ticket;
-mod queue;
-mod leader;
-mod wait;
-mod fork;
 mod clock;
-mod sync;
 pub mod crash;
+mod fork;
+mod layout;
+mod leader;
+mod member;
+mod queue;
+mod region;
+mod slot;
+mod sync;
+mod ticket;
+mod wait;
 
 pub use clock::Deadline;
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};

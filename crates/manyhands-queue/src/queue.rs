@@ -113,10 +113,8 @@ impl Queue {
         let mut freed = 0;
         for slot in &self.region.shared().slots {
             let Some(word) = slot.load() else { continue };
-            let owned = matches!(
-                word.state,
-                SlotState::Claimed | SlotState::Pending | SlotState::Answered
-            );
+            let owned =
+                matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
             if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
                 freed += 1;
             }
@@ -331,7 +329,7 @@ impl Drop for Published {
         }
         // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the
         // next sweep after this member's end.
-        let _ = self.withdraw()
-            || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
+        let _ =
+            self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
     }
 }

@@ -71,7 +71,9 @@ pub enum JoinError<E> {
         file_system: &'static str,
     },
     /// The file was not made by the database's owner for this purpose.
-    #[error("the queue file {path} is not safe to use: {reason}; remove it if no program uses the database")]
+    #[error(
+        "the queue file {path} is not safe to use: {reason}; remove it if no program uses the database"
+    )]
     Unsafe {
         /// The queue file.
         path: PathBuf,
@@ -97,7 +99,9 @@ pub enum JoinError<E> {
         path: PathBuf,
     },
     /// Another process held the join lock until the deadline.
-    #[error("timed out joining the queue {path}: another process is opening or closing the database")]
+    #[error(
+        "timed out joining the queue {path}: another process is opening or closing the database"
+    )]
     TimedOut {
         /// The queue file.
         path: PathBuf,
@@ -111,7 +115,9 @@ pub enum JoinError<E> {
 #[derive(Debug)]
 pub(crate) struct Region {
     shared: NonNull<Shared>,
-    /// Closed by `drop`, but not in a forked child, where `fork` closed it.
+    /// Carries the locks. Never mapped: a mapping keeps its open file alive, and a forked child inherits
+    /// mappings, so that its parent's locks would outlive the parent. Closed by `drop`, but not in a
+    /// forked child, where `fork` closed it.
     file: ManuallyDrop<File>,
     path: PathBuf,
     device: u64,
@@ -131,9 +137,8 @@ impl Region {
         options: &JoinOptions,
         prepare: impl FnOnce() -> Result<(), E>,
     ) -> Result<Region, JoinError<E>> {
-        let system = |action| {
-            move |source| JoinError::System { action, path: path.to_path_buf(), source }
-        };
+        let system =
+            |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let mut kind = LockKind::Shared;
         loop {
             let file = open(path, options).map_err(system("open"))?;
@@ -177,9 +182,8 @@ impl Region {
 
     /// Becomes a member of the complete file, whose join lock is held, and lets go of the lock.
     fn enter<E>(file: File, path: &Path, options: &JoinOptions) -> Result<Region, JoinError<E>> {
-        let system = |action| {
-            move |source| JoinError::System { action, path: path.to_path_buf(), source }
-        };
+        let system =
+            |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let shared = map(&file).map_err(system("map"))?;
         let metadata = file.metadata().map_err(system("look at"))?;
         let mut region = Region {
@@ -375,7 +379,13 @@ fn network_file_system(number: u32) -> Option<&'static str> {
     })
 }
 
+/// Maps the file through an open file of its own, see [`Region::file`].
 fn map(file: &File) -> io::Result<NonNull<Shared>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
     // SAFETY: a new mapping at an address that the kernel chooses, of a file that was allocated to
     // this length.
     let address = unsafe {
@@ -398,9 +408,8 @@ fn boot_id() -> [u64; 2] {
     // Where the kernel tells no boot id, the locks alone say that a file is stale.
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let half = |range| {
-        digits.get(range).and_then(|part| u64::from_str_radix(part, 16).ok()).unwrap_or(0)
-    };
+    let half =
+        |range| digits.get(range).and_then(|part| u64::from_str_radix(part, 16).ok()).unwrap_or(0);
     [half(0..16), half(16..32)]
 }
 

@@ -149,7 +149,8 @@ impl Connection {
     /// # Errors
     /// As `sqlite3_open_v2` fails.
     pub fn open(path: &Path, mode: OpenMode, uri: bool) -> Result<Connection, Error> {
-        locks::install().map_err(|error| Error::misuse(&format!("cannot install locks: {error}")))?;
+        locks::install()
+            .map_err(|error| Error::misuse(&format!("cannot install locks: {error}")))?;
         vfs::register();
         let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
         let name = CString::new(bytes)
@@ -158,17 +159,14 @@ impl Connection {
             | ffi::SQLITE_OPEN_EXRESCODE
             | if uri { ffi::SQLITE_OPEN_URI } else { 0 }
             | match mode {
-                OpenMode::ReadWriteCreate => {
-                    ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE
-                }
+                OpenMode::ReadWriteCreate => ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE,
                 OpenMode::ReadWrite => ffi::SQLITE_OPEN_READWRITE,
                 OpenMode::ReadOnly => ffi::SQLITE_OPEN_READONLY,
             };
         let mut raw = ptr::null_mut();
         // SAFETY: a zero-terminated name, a place for the result, a registered VFS.
-        let code = unsafe {
-            ffi::sqlite3_open_v2(name.as_ptr(), &raw mut raw, flags, vfs::NAME.as_ptr())
-        };
+        let code =
+            unsafe { ffi::sqlite3_open_v2(name.as_ptr(), &raw mut raw, flags, vfs::NAME.as_ptr()) };
         let Some(raw) = NonNull::new(raw) else { return Err(Error::from_code(code)) };
         let callbacks = Mutex::default();
         let handle = Handle { raw, callbacks, generation: locks::generation() };
@@ -337,7 +335,9 @@ impl Connection {
         }
         // SAFETY: zero-terminated, and alive as long as the connection.
         let name = unsafe { CStr::from_ptr(name) };
-        PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name.to_bytes()))
+        PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(
+            name.to_bytes(),
+        ))
     }
 
     /// True when the main database cannot be written by this connection.
@@ -426,7 +426,8 @@ impl Connection {
     ) {
         let authorizer = authorizer.map(|it| Box::new(Box::new(it) as callbacks::Authorizer));
         let data = callbacks::pointer(&authorizer);
-        let callback: ffi_authorizer = if authorizer.is_some() { Some(callbacks::authorize) } else { None };
+        let callback: ffi_authorizer =
+            if authorizer.is_some() { Some(callbacks::authorize) } else { None };
         // SAFETY: the closure lives in the handle until it is replaced here.
         unsafe { ffi::sqlite3_set_authorizer(self.raw(), callback, data) };
         self.handle.callbacks().authorizer = authorizer;

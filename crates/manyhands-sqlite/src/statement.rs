@@ -218,7 +218,9 @@ impl Statement {
         if given != wanted {
             return Err(Error {
                 code: Code(ffi::SQLITE_RANGE),
-                message: format!("the statement has {wanted} parameters, {given} values were given"),
+                message: format!(
+                    "the statement has {wanted} parameters, {given} values were given"
+                ),
             });
         }
         for (index, value) in values.enumerate() {

@@ -193,7 +193,8 @@ unsafe extern "C" fn open(
     }
     // SAFETY: the real file was zeroed by SQLite, or set by its xOpen.
     let opened = !unsafe { (*real).pMethods }.is_null();
-    let methods: *const ffi::sqlite3_io_methods = if opened { &raw const METHODS } else { ptr::null() };
+    let methods: *const ffi::sqlite3_io_methods =
+        if opened { &raw const METHODS } else { ptr::null() };
     let value = ShimFile {
         methods,
         real,

@@ -314,7 +314,12 @@ impl Connection {
         self.compiler.compile(&self.sqlite, sql).map_err(|error| self.describe(error))
     }
 
-    fn run(&mut self, prepared: &mut Prepared, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
+    fn run(
+        &mut self,
+        prepared: &mut Prepared,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
         let outside = self.sqlite.is_autocommit();
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
@@ -339,7 +344,12 @@ impl Connection {
     }
 
     /// A write of its own transaction, which any connection can execute.
-    fn write(&mut self, prepared: &mut Prepared, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
+    fn write(
+        &mut self,
+        prepared: &mut Prepared,
+        sql: &str,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
         // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
         let reading = self.sqlite.transaction() != sqlite::Transaction::None;
         if !reading && let Some(lead) = self.lead_if_idle()? {
@@ -404,7 +414,11 @@ impl Connection {
         if answers.len() != columns.len() {
             return Err(Error::refused("the answer does not fit the request"));
         }
-        Ok(answers.into_iter().zip(columns).map(|(done, columns)| self.accept_one(done, columns)).collect())
+        Ok(answers
+            .into_iter()
+            .zip(columns)
+            .map(|(done, columns)| self.accept_one(done, columns))
+            .collect())
     }
 
     fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
@@ -431,10 +445,12 @@ impl Connection {
         let mut travels = true;
         for (index, (sql, values)) in statements.iter().enumerate() {
             let prepared = self.take_prepared(sql).map_err(|error| error.in_statement(index))?;
-            let reads_only = prepared.facts == Facts::default() && prepared.statement.is_read_only();
+            let reads_only =
+                prepared.facts == Facts::default() && prepared.statement.is_read_only();
             travels &= prepared.route == Route::Request || reads_only;
             columns.push(Arc::clone(&prepared.columns));
-            requests.push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
+            requests
+                .push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
             self.statements.put((*sql).to_string(), prepared);
         }
         if !travels || statements.is_empty() {
@@ -451,7 +467,10 @@ impl Connection {
         }
     }
 
-    fn batch_in_savepoint(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<Outcome>, Error> {
+    fn batch_in_savepoint(
+        &mut self,
+        statements: &[(&str, &[Value])],
+    ) -> Result<Vec<Outcome>, Error> {
         self.execute("SAVEPOINT manyhands_batch", &[])?;
         let mut outcomes = Vec::with_capacity(statements.len());
         for (index, (sql, values)) in statements.iter().enumerate() {

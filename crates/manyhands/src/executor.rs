@@ -88,7 +88,9 @@ fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
                 || action.second.is_none()
                     && matches!(action.first, Some("data_version" | "page_size"))
         }
-        ActionKind::Attach | ActionKind::Detach | ActionKind::TempSchema | ActionKind::Schema => false,
+        ActionKind::Attach | ActionKind::Detach | ActionKind::TempSchema | ActionKind::Schema => {
+            false
+        }
     };
     if allowed { Verdict::Allow } else { Verdict::Deny }
 }

@@ -34,25 +34,25 @@
 //! statement and decides its route; `commit` takes it through the queue; `batch` is the leader's work;
 //! `recover` is what happens when a leader dies.
 
-mod database;
-mod connection;
-mod prepared;
-mod routing;
-mod session;
-mod request;
-mod commit;
 mod batch;
-mod executor;
-mod turn;
-mod recover;
-mod checkpoint;
-mod transaction;
 mod busy;
-mod row;
-mod options;
-mod limits;
+mod checkpoint;
+mod commit;
+mod connection;
+mod database;
 mod error;
+mod executor;
+mod limits;
+mod options;
+mod prepared;
+mod recover;
+mod request;
+mod routing;
+mod row;
+mod session;
 mod stats;
+mod transaction;
+mod turn;
 
 pub use connection::{Connection, InterruptHandle};
 pub use database::Database;

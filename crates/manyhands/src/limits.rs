@@ -62,5 +62,3 @@ pub(crate) const STATEMENTS_CACHED: usize = 128;
 
 /// The least room for an answer that a request must leave in its slot.
 pub(crate) const ANSWER_BYTES_MIN: usize = 128;
-
-

@@ -62,7 +62,9 @@ fn look(
 fn was_committed(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> bool {
     let recovered_since = header.change <= frame.change;
     let covered = frame.header[8..16] == header.salt
-        && header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
+        && header
+            .frame_at(frame.offset)
+            .is_some_and(|number| number <= u64::from(header.frame_last));
     recovered_since && covered && found == Some(frame.header)
 }
 

@@ -168,7 +168,11 @@ fn route_pragma(name: &str, argument: Option<&str>, compiled: Compiled) -> Route
 pub(crate) fn makes_particular(pragma: &str) -> bool {
     !matches!(
         pragma,
-        "foreign_keys" | "recursive_triggers" | "busy_timeout" | "wal_autocheckpoint" | "cell_size_check"
+        "foreign_keys"
+            | "recursive_triggers"
+            | "busy_timeout"
+            | "wal_autocheckpoint"
+            | "cell_size_check"
     )
 }
 
@@ -180,7 +184,10 @@ mod tests {
     const READING: Compiled = Compiled { read_only: true, explain: false };
 
     fn writes(schemas: &[&str]) -> Facts {
-        Facts { writes: schemas.iter().map(|&schema| schema.to_string()).collect(), ..Facts::default() }
+        Facts {
+            writes: schemas.iter().map(|&schema| schema.to_string()).collect(),
+            ..Facts::default()
+        }
     }
 
     fn pragma(name: &str, argument: Option<&str>) -> Facts {
@@ -189,7 +196,9 @@ mod tests {
 
     #[test]
     fn each_class_of_statement_has_its_route() {
-        let check = |facts: Facts, compiled, expected| assert_eq!(route(&facts, compiled), expected, "{facts:?}");
+        let check = |facts: Facts, compiled, expected| {
+            assert_eq!(route(&facts, compiled), expected, "{facts:?}")
+        };
         check(Facts::default(), READING, Route::Own);
         check(writes(&["main"]), WRITING, Route::Request);
         check(writes(&["temp"]), WRITING, Route::Own);

@@ -7,17 +7,21 @@ use std::time::Instant;
 use manyhands_queue::{Lead, crash};
 use manyhands_sqlite::{self as sqlite, Step, Value};
 
+use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::prepared::Prepared;
 use crate::routing::Facts;
 use crate::row::{Outcome, Row};
-use crate::Error;
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
-    pub(crate) fn step_in_turn(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+    pub(crate) fn step_in_turn(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
         for file in self.files_written(&prepared.facts) {
             if self.turns.iter().all(|(id, _)| *id != file.id()) {
                 let lead = self.client(&file).take_turn()?;
@@ -89,7 +93,11 @@ impl Connection {
     }
 
     /// Steps a statement on the own connection, to its end.
-    pub(crate) fn step(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+    pub(crate) fn step(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
         let statement = &mut prepared.statement;
         let writes = !statement.is_read_only();
         if writes {

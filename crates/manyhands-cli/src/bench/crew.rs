@@ -1,0 +1,213 @@
+//! The worker processes of one measurement, seen from the command: hired, started together, heard, dismissed.
+//!
+//! One thread talks to the workers in turn; the caller's thread looks at the clock and at the board. A worker that
+//! does not answer in time is killed, which ends the conversation with it. Dropping the crew kills who is left.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{
+    board::{Board, Totals},
+    engine::EngineName,
+    job::{Job, Message, Report, Task},
+    worker::monotonic_ns,
+};
+use crate::limits::{
+    BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, DESCRIPTORS_PER_WORKER, OVERTIME_MAX,
+    READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
+};
+
+/// What the screen gets to know while a crew works.
+#[derive(Clone, Copy, Debug)]
+pub struct Glimpse {
+    /// Time since the start; `None` while workers still connect.
+    pub running: Option<Duration>,
+    /// What the board shows.
+    pub totals: Totals,
+}
+
+/// Lets `processes` workers do `task` on `database`, and returns a report of each.
+///
+/// # Errors
+/// If a worker fails or does not answer. Then nothing is known about what was acknowledged.
+pub fn work(
+    engine: EngineName,
+    task: &Task,
+    processes: usize,
+    database: &std::path::Path,
+    seed: u64,
+    mut on_tick: impl FnMut(Glimpse),
+) -> Result<Vec<Report>> {
+    let board = Board::new(processes * task.clients()).context("create the board")?;
+    let jobs = (0..processes).map(|member| Job {
+        engine,
+        task: task.clone(),
+        database: database.to_owned(),
+        board: board.path().to_owned(),
+        board_interval_ms: board_interval(processes).as_millis() as u64,
+        member,
+        seed: seed.wrapping_mul(1_000_003).wrapping_add(member as u64),
+    });
+    let (mut crew, lines) = Crew::hire(jobs)?;
+    let hired = Instant::now();
+    let (start_sender, starts) = channel();
+    thread::scope(|scope| {
+        let conversation = scope.spawn(move || converse(lines, &start_sender));
+        let mut start = None;
+        loop {
+            // Looked at before the board, so that the last look is at the final figures.
+            let is_over = conversation.is_finished();
+            start = start.or_else(|| starts.try_recv().ok());
+            let running = start.map(|start| Instant::now().saturating_duration_since(start));
+            on_tick(Glimpse { running, totals: board.totals().unwrap_or_default() });
+            let is_late =
+                running.map_or(hired.elapsed() > READY_WAIT_MAX, |running| running > longest(task));
+            if is_over {
+                break;
+            }
+            if is_late {
+                crew.kill();
+            }
+            thread::sleep(TICK);
+        }
+        match conversation.join() {
+            Ok(reports) => reports,
+            Err(_panic) => bail!("the conversation with the workers panicked"),
+        }
+    })
+}
+
+fn board_interval(processes: usize) -> Duration {
+    BOARD_INTERVAL.max(BOARD_INTERVAL_PER_PROCESS * u32::try_from(processes).unwrap_or(u32::MAX))
+}
+
+fn longest(task: &Task) -> Duration {
+    match task {
+        Task::Insert { seconds, .. }
+        | Task::Count { seconds, .. }
+        | Task::Physics { seconds, .. } => Duration::from_secs_f64(*seconds) + OVERTIME_MAX,
+        Task::Storm { .. } => STORM_WAIT_MAX,
+        Task::Echo => OVERTIME_MAX,
+    }
+}
+
+/// The processes, without their pipes.
+struct Crew {
+    workers: Vec<Child>,
+}
+
+/// The pipes to one worker.
+struct Line {
+    member: usize,
+    there: ChildStdin,
+    back: BufReader<ChildStdout>,
+}
+
+impl Crew {
+    fn hire(jobs: impl ExactSizeIterator<Item = Job>) -> Result<(Self, Vec<Line>)> {
+        make_room_for_pipes(jobs.len() as u64)?;
+        let program = std::env::current_exe().context("find this program")?;
+        let mut crew = Self { workers: Vec::new() };
+        let mut lines = Vec::new();
+        for job in jobs {
+            let mut worker = Command::new(&program)
+                .args(["worker", &serde_json::to_string(&job)?])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .with_context(|| format!("start worker {}", job.member))?;
+            let (there, back) = (worker.stdin.take(), worker.stdout.take());
+            crew.workers.push(worker);
+            lines.push(Line {
+                member: job.member,
+                there: there.context("a worker has a stdin")?,
+                back: BufReader::new(back.context("a worker has a stdout")?),
+            });
+        }
+        Ok((crew, lines))
+    }
+
+    fn kill(&mut self) {
+        for worker in &mut self.workers {
+            // It fails only for a worker that is gone already.
+            let _ = worker.kill();
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.kill();
+        for worker in &mut self.workers {
+            let _ = worker.wait();
+        }
+    }
+}
+
+/// Waits until all are ready, gives the common start, and listens to the reports.
+fn converse(mut lines: Vec<Line>, starts: &Sender<Instant>) -> Result<Vec<Report>> {
+    for line in &mut lines {
+        let message = line.listen()?;
+        ensure!(
+            matches!(message, Message::Ready),
+            "worker {} said {message:?} instead of ready",
+            line.member
+        );
+    }
+    let lead = START_LEAD + START_LEAD_PER_PROCESS * u32::try_from(lines.len())?;
+    let start = Instant::now() + lead;
+    let start_ns = monotonic_ns() + u64::try_from(lead.as_nanos())?;
+    for line in &mut lines {
+        writeln!(line.there, "{start_ns}")
+            .with_context(|| format!("worker {} is gone", line.member))?;
+    }
+    // It fails only if nobody looks at the clock any more.
+    let _ = starts.send(start);
+    lines
+        .iter_mut()
+        .map(|line| match line.listen()? {
+            Message::Report(report) => Ok(*report),
+            message => bail!("worker {} said {message:?} instead of a report", line.member),
+        })
+        .collect()
+}
+
+impl Line {
+    fn listen(&mut self) -> Result<Message> {
+        let mut text = String::new();
+        self.back
+            .read_line(&mut text)
+            .with_context(|| format!("listen to worker {}", self.member))?;
+        ensure!(
+            !text.is_empty(),
+            "worker {} ended, or was killed for being late, without a word",
+            self.member
+        );
+        let message = serde_json::from_str(&text)
+            .with_context(|| format!("worker {} said {text:?}", self.member))?;
+        match message {
+            Message::Failed { reason } => bail!("worker {}: {reason}", self.member),
+            message => Ok(message),
+        }
+    }
+}
+
+/// 1,000 workers need more descriptors than the usual soft limit of 1,024.
+fn make_room_for_pipes(workers: u64) -> Result<()> {
+    const FOR_ALL_ELSE: u64 = 64;
+    let needed = workers * DESCRIPTORS_PER_WORKER + FOR_ALL_ELSE;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
+        .with_context(|| format!("{workers} workers need {needed} open files; raise `ulimit -n`"))
+}

@@ -1,0 +1,197 @@
+//! What the command and a worker process say to each other, one JSON line each.
+//!
+//! | step | who | line |
+//! |---|---|---|
+//! | 1 | command | the [`Job`], as the argument of the hidden `worker` subcommand |
+//! | 2 | worker | [`Message::Ready`] on stdout, when all its clients are connected, or [`Message::Failed`] |
+//! | 3 | command | the start, in nanoseconds of the machine's monotonic clock, on the worker's stdin |
+//! | 4 | worker | [`Message::Report`] on stdout, then it ends |
+//!
+//! The end of stdin at any time means that the command is gone: the worker ends at once.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{engine::EngineName, latency::Latency};
+use crate::limits::ERROR_KINDS_MAX;
+
+/// All that a worker process needs to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The engine to write through.
+    pub engine: EngineName,
+    /// What to do.
+    pub task: Task,
+    /// The database file; the command has created its tables.
+    pub database: PathBuf,
+    /// The file for live figures.
+    pub board: PathBuf,
+    /// How often to write to it.
+    pub board_interval_ms: u64,
+    /// Which of the measurement's processes this is, from 0.
+    pub member: usize,
+    /// Seed of the pauses.
+    pub seed: u64,
+}
+
+/// What one worker process does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Task {
+    /// Each thread inserts rows as fast as it can.
+    Insert {
+        /// Threads in this process, one connection each.
+        threads: usize,
+        /// Size of the inserted value.
+        value_bytes: usize,
+        /// How long.
+        seconds: f64,
+    },
+    /// Each thread adds one to rows that all share.
+    Count {
+        /// Threads in this process, one connection each.
+        threads: usize,
+        /// How long.
+        seconds: f64,
+    },
+    /// Open, insert, close, pause, again.
+    Storm {
+        /// How often.
+        rounds: u32,
+    },
+    /// What the machine can do at best.
+    Physics {
+        /// Which limit.
+        limit: Limit,
+        /// How long.
+        seconds: f64,
+    },
+    /// The other end of a pipe: sends every byte back.
+    Echo,
+}
+
+impl Task {
+    /// Clients in one worker process; each has a place on the board.
+    pub fn clients(&self) -> usize {
+        match self {
+            Self::Insert { threads, .. } | Self::Count { threads, .. } => *threads,
+            Self::Storm { .. } | Self::Physics { .. } | Self::Echo => 1,
+        }
+    }
+
+    /// The planned seconds; `None` if the amount of work ends the task.
+    pub fn seconds(&self) -> Option<f64> {
+        match self {
+            Self::Insert { seconds, .. } | Self::Count { seconds, .. } => Some(*seconds),
+            // A giant transaction commits after its time: the rate counts up to the end of the commit.
+            Self::Storm { .. } | Self::Physics { .. } | Self::Echo => None,
+        }
+    }
+}
+
+/// A physical limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// Append 4 KiB, fdatasync.
+    SyncAppend,
+    /// Overwrite 4 KiB, fdatasync.
+    SyncOverwrite,
+    /// Rows of 20 B in one stock transaction.
+    GiantSmallRows,
+    /// Rows of 1 KB in one stock transaction.
+    GiantLargeRows,
+    /// A byte to another process and back.
+    PipeRoundTrip,
+    /// A futex wake-up to another thread and back.
+    FutexRoundTrip,
+}
+
+impl Limit {
+    /// Do its operations add rows to the database?
+    pub fn writes_rows(self) -> bool {
+        matches!(self, Self::GiantSmallRows | Self::GiantLargeRows)
+    }
+}
+
+/// What a worker says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "kebab-case")]
+pub enum Message {
+    /// All clients are connected and wait for the start.
+    Ready,
+    /// The work is done.
+    Report(Box<Report>),
+    /// The work could not be done.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Operations that the engine acknowledged.
+    pub acknowledged: u64,
+    /// Those of them that ended within the planned seconds.
+    pub acknowledged_in_time: u64,
+    /// Operations that it refused, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// How long operations took, refused ones included: their clients waited too.
+    pub latency: Latency,
+    /// Storm only: the insert alone.
+    pub insert_latency: Option<Latency>,
+    /// Acknowledged in time, per client.
+    pub served: Vec<u64>,
+    /// When the last client ended, in seconds after the start.
+    pub elapsed_s: f64,
+    /// CPU time of the worker from the start line to the end, user and system.
+    pub cpu_s: f64,
+    /// Peak resident memory of the worker.
+    pub rss_peak_bytes: u64,
+    /// Calls of fsync and fdatasync.
+    pub syncs: u64,
+}
+
+/// Counts one more error; kinds beyond the limit are "other".
+pub fn count_error(errors: &mut BTreeMap<String, u64>, kind: &str, count: u64) {
+    let is_known = errors.contains_key(kind) || errors.len() < ERROR_KINDS_MAX;
+    *errors.entry(if is_known { kind } else { "other" }.to_owned()).or_default() += count;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker gets exactly the job that the command meant.
+    #[test]
+    fn a_job_survives_its_line() {
+        let task = Task::Insert { threads: 8, value_bytes: 1024, seconds: 2.5 };
+        let job = Job {
+            engine: EngineName::StockMutexNormal,
+            task: task.clone(),
+            database: "/data/a b.db".into(),
+            board: "/dev/shm/board".into(),
+            board_interval_ms: 200,
+            member: 7,
+            seed: 42,
+        };
+        let line = serde_json::to_string(&job).expect("a job is plain JSON");
+        assert!(line.contains("stock-mutex-normal"), "{line}");
+        let received: Job = serde_json::from_str(&line).expect("our own line");
+        assert_eq!((received.task, received.engine, received.member), (task, job.engine, 7));
+    }
+
+    /// An engine that puts row numbers into its messages must not fill the memory with kinds.
+    #[test]
+    fn kinds_of_errors_are_bounded() {
+        let mut errors = BTreeMap::new();
+        (0..100).for_each(|number| count_error(&mut errors, &format!("error {number}"), 1));
+        count_error(&mut errors, "error 3", 1);
+        assert_eq!(errors.len(), ERROR_KINDS_MAX + 1);
+        assert_eq!(errors["error 3"], 2);
+        assert_eq!(errors.values().sum::<u64>(), 101);
+    }
+}

@@ -1,0 +1,210 @@
+//! One measurement: one engine, one task, fresh processes, a fresh file, and the check that decides whether there is a
+//! figure at all.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+
+use super::{
+    circumstances::Circumstances,
+    crew::{self, Glimpse},
+    engine::EngineName,
+    fixture,
+    job::{Report, Task, count_error},
+    latency::Latency,
+    statistics::Fairness,
+};
+
+/// What is measured: a line of the table, once per engine and repetition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// How the table calls it: `64 threads`.
+    pub label: String,
+    /// What each process does.
+    pub task: Task,
+    /// Worker processes.
+    pub processes: usize,
+}
+
+/// The JSON line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measurement {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// What was measured.
+    pub cell: Cell,
+    /// On what.
+    pub engine: EngineName,
+    /// Which repetition, from 1.
+    pub repetition: usize,
+    /// The figures; none if the check failed.
+    pub figures: Option<Figures>,
+    /// "ok", or why there are no figures.
+    pub check: String,
+    /// Where and how.
+    pub circumstances: Circumstances,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Acknowledged operations per second.
+    pub commits_per_s: f64,
+    /// The seconds of that rate: the planned ones, or up to the last client's end.
+    pub seconds: f64,
+    /// All acknowledged operations, late ones included: what the file must hold.
+    pub acknowledged: u64,
+    /// Refused operations by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Median latency in milliseconds; with the following, for those who do not read histograms.
+    pub p50_ms: f64,
+    /// 90th percentile.
+    pub p90_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// 99.9th percentile.
+    pub p999_ms: f64,
+    /// Longest wait.
+    pub max_ms: f64,
+    /// All latencies, refused operations included.
+    pub latency: Latency,
+    /// Storm only: the insert alone.
+    pub insert_latency: Option<Latency>,
+    /// The least-served client's share of the mean.
+    pub share_least: Option<f64>,
+    /// The most-served client's share of the mean.
+    pub share_most: Option<f64>,
+    /// CPU seconds of all workers.
+    pub cpu_s: f64,
+    /// Peak resident memory of the largest worker.
+    pub rss_peak_bytes_max: u64,
+    /// Sum of the workers' peaks; pages that they share count in each.
+    pub rss_peak_bytes_sum: u64,
+    /// fsync and fdatasync calls of all workers.
+    pub syncs: u64,
+}
+
+impl Measurement {
+    /// Number of refused operations.
+    pub fn errors(&self) -> Option<u64> {
+        Some(self.figures.as_ref()?.errors.values().sum())
+    }
+}
+
+/// Runs one measurement in a fresh directory below `directory`, which is removed afterwards.
+///
+/// A failed check is part of the result. An `Err` means that nothing could be measured at all.
+pub fn measure(
+    workload: &'static str,
+    cell: &Cell,
+    engine: EngineName,
+    repetition: usize,
+    directory: &Path,
+    circumstances: &Circumstances,
+    on_tick: impl FnMut(Glimpse),
+) -> Result<Measurement> {
+    let place = tempfile::Builder::new().prefix("manyhands-bench-").tempdir_in(directory)?;
+    let database = place.path().join("bench.db");
+    fixture::prepare(&database, &cell.task)?;
+    let outcome =
+        crew::work(engine, &cell.task, cell.processes, &database, repetition as u64, on_tick)
+            .and_then(|reports| checked_figures(&cell.task, &reports, &database));
+    let (figures, check) = match outcome {
+        Ok(figures) => (Some(figures), "ok".to_owned()),
+        Err(error) => (None, format!("{error:#}")),
+    };
+    let (cell, circumstances) = (cell.clone(), circumstances.clone());
+    Ok(Measurement { workload, cell, engine, repetition, figures, check, circumstances })
+}
+
+fn checked_figures(task: &Task, reports: &[Report], database: &Path) -> Result<Figures> {
+    let figures = figures(task, reports);
+    let is_in_file = match task {
+        // Only the giant transactions of this workload write to the database.
+        Task::Physics { limit, .. } => limit.writes_rows(),
+        Task::Insert { .. } | Task::Count { .. } | Task::Storm { .. } | Task::Echo => true,
+    };
+    let expected = if is_in_file { figures.acknowledged } else { 0 };
+    fixture::verify(database, task, expected).context("check after the measurement")?;
+    ensure!(figures.acknowledged > 0, "nothing was acknowledged; errors: {:?}", figures.errors);
+    Ok(figures)
+}
+
+/// The figures of all workers together.
+pub fn figures(task: &Task, reports: &[Report]) -> Figures {
+    let mut latency = Latency::new();
+    let mut insert_latency: Option<Latency> = None;
+    let mut errors = BTreeMap::new();
+    for report in reports {
+        latency.add(&report.latency);
+        if let Some(inserts) = &report.insert_latency {
+            insert_latency.get_or_insert_with(Latency::new).add(inserts);
+        }
+        report.errors.iter().for_each(|(kind, count)| count_error(&mut errors, kind, *count));
+    }
+    let last_end_s = reports.iter().map(|report| report.elapsed_s).fold(0.0, f64::max);
+    let seconds = task.seconds().unwrap_or(last_end_s);
+    let in_time: u64 = reports.iter().map(|report| report.acknowledged_in_time).sum();
+    let served: Vec<u64> =
+        reports.iter().flat_map(|report| report.served.iter().copied()).collect();
+    // Where all do the same number of rounds, shares say nothing.
+    let fairness = task.seconds().and_then(|_| Fairness::of(&served));
+    let ms = |share: f64| latency.quantile(share).as_secs_f64() * 1e3;
+    Figures {
+        commits_per_s: if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 },
+        seconds,
+        acknowledged: reports.iter().map(|report| report.acknowledged).sum(),
+        errors,
+        p50_ms: ms(0.5),
+        p90_ms: ms(0.9),
+        p99_ms: ms(0.99),
+        p999_ms: ms(0.999),
+        max_ms: latency.max().as_secs_f64() * 1e3,
+        latency,
+        insert_latency,
+        share_least: fairness.map(|fairness| fairness.least),
+        share_most: fairness.map(|fairness| fairness.most),
+        cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
+        rss_peak_bytes_max: reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0),
+        rss_peak_bytes_sum: reports.iter().map(|report| report.rss_peak_bytes).sum(),
+        syncs: reports.iter().map(|report| report.syncs).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn report(served: &[u64], elapsed_s: f64) -> Report {
+        let mut latency = Latency::new();
+        latency.record(Duration::from_millis(2));
+        Report {
+            acknowledged: served.iter().sum::<u64>() + 1,
+            acknowledged_in_time: served.iter().sum(),
+            errors: BTreeMap::from([("database is locked".to_owned(), 1)]),
+            latency,
+            insert_latency: None,
+            served: served.to_vec(),
+            elapsed_s,
+            cpu_s: 0.5,
+            rss_peak_bytes: 100,
+            syncs: 3,
+        }
+    }
+
+    /// Timed work is divided by the planned seconds, a storm by the time until its last client ended.
+    #[test]
+    fn the_rate_and_its_seconds() {
+        let reports = [report(&[10, 30], 7.0), report(&[20, 20], 4.0)];
+        let timed = figures(&Task::Count { threads: 2, seconds: 4.0 }, &reports);
+        assert_eq!((timed.commits_per_s, timed.acknowledged), (20.0, 82));
+        assert_eq!((timed.share_least, timed.share_most), (Some(0.5), Some(1.5)));
+        assert_eq!((timed.errors["database is locked"], timed.syncs), (2, 6));
+        assert_eq!((timed.rss_peak_bytes_max, timed.rss_peak_bytes_sum), (100, 200));
+        let storm = figures(&Task::Storm { rounds: 1 }, &reports);
+        assert_eq!((storm.seconds, storm.share_least), (7.0, None));
+    }
+}

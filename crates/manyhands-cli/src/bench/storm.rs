@@ -1,0 +1,78 @@
+//! One process of the workload `storm`: open the database, insert one row, close it, pause, again.
+//!
+//! After SkyPilot's "abusing SQLite to handle concurrency": many short-lived writers, each with a timeout of 120 s.
+
+use std::{path::Path, sync::Arc, thread, time::Instant};
+
+use anyhow::{Context, Result};
+
+use super::{
+    board::Places,
+    engine::{EngineName, Parameter, Refusal},
+    job::{Job, Report},
+    latency::Latency,
+    tally::{Tally, report},
+    usage::Usage,
+    worker::{sleep_until, wait_for_start},
+};
+use crate::limits::{STORM_PAUSE_MAX, STORM_TIMEOUT};
+
+/// Runs a `Storm` task.
+pub fn run(job: &Job, rounds: u32) -> Result<Report> {
+    let places = Arc::new(Places::open(job).context("open the board")?);
+    let mut dice = fastrand::Rng::with_seed(job.seed);
+    let mut tally = Tally::new(places.place(0), None);
+    let mut insert_latency = Latency::new();
+    let label = format!("worker {}", job.member);
+    let start = wait_for_start(job, &places)?;
+    let before = Usage::now();
+    sleep_until(start);
+    for _ in 0..rounds {
+        let began = Instant::now();
+        let outcome = round(job.engine, &job.database, &label, &mut insert_latency);
+        let ended = Instant::now();
+        tally.note(ended, ended - began, outcome);
+        thread::sleep(STORM_PAUSE_MAX.mul_f64(dice.f64()));
+    }
+    places.tell();
+    let mut report = report(&[tally], start, &before)?;
+    report.insert_latency = Some(insert_latency);
+    Ok(report)
+}
+
+/// One round, closing included.
+fn round(
+    engine: EngineName,
+    database: &Path,
+    label: &str,
+    insert_latency: &mut Latency,
+) -> Result<(), Refusal> {
+    let mut client = engine.open(database, STORM_TIMEOUT, label)?.connect()?;
+    let began = Instant::now();
+    let outcome = client.write("INSERT INTO test DEFAULT VALUES", Parameter::None);
+    insert_latency.record(began.elapsed());
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{fixture, job::Task};
+
+    /// A round leaves one row and no open file behind: the next one starts from nothing.
+    #[test]
+    fn a_round_is_one_row() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let database = directory.path().join("storm.db");
+        let task = Task::Storm { rounds: 2 };
+        fixture::prepare(&database, &task).expect("a fresh file");
+        let mut latency = Latency::new();
+        for _ in 0..2 {
+            round(EngineName::Stock, &database, "test", &mut latency).expect("nobody else writes");
+        }
+        assert_eq!(latency.count(), 2);
+        assert!(latency.max() > std::time::Duration::ZERO);
+        assert!(!directory.path().join("storm.db-wal").exists(), "the last close removes the WAL");
+        fixture::verify(&database, &task, 2).expect("two rows");
+    }
+}

@@ -1,0 +1,134 @@
+//! What one client did, counted by the client itself; and the report of all clients of a process.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use super::{
+    board::{Place, Totals},
+    engine::Refusal,
+    job::{Report, count_error},
+    latency::Latency,
+    usage::{Usage, rss_peak_bytes},
+};
+use crate::limits::ERRORS_IN_A_ROW_MAX;
+
+/// One client's counts.
+pub struct Tally<'places> {
+    place: &'places Place,
+    deadline: Option<Instant>,
+    /// What the board shows of it.
+    totals: Totals,
+    acknowledged_in_time: u64,
+    errors: BTreeMap<String, u64>,
+    errors_in_a_row: u32,
+    latency: Latency,
+    ended: Option<Instant>,
+}
+
+impl<'places> Tally<'places> {
+    /// Nothing done yet. Operations that end after `deadline` are acknowledged, but not in time.
+    pub fn new(place: &'places Place, deadline: Option<Instant>) -> Self {
+        Self {
+            place,
+            deadline,
+            totals: Totals::default(),
+            acknowledged_in_time: 0,
+            errors: BTreeMap::new(),
+            errors_in_a_row: 0,
+            latency: Latency::new(),
+            ended: None,
+        }
+    }
+
+    /// One operation ended at `ended` after `duration`.
+    pub fn note(&mut self, ended: Instant, duration: Duration, outcome: Result<(), Refusal>) {
+        self.latency.record(duration);
+        self.totals.worst = self.totals.worst.max(duration);
+        self.ended = Some(ended);
+        match outcome {
+            Ok(()) => {
+                self.totals.commits += 1;
+                self.acknowledged_in_time +=
+                    u64::from(self.deadline.is_none_or(|deadline| ended <= deadline));
+                self.errors_in_a_row = 0;
+            }
+            Err(Refusal(kind)) => {
+                self.totals.errors += 1;
+                self.errors_in_a_row += 1;
+                count_error(&mut self.errors, &kind, 1);
+            }
+        }
+        self.place.set(self.totals);
+    }
+
+    /// Were there only errors for so long that going on makes no sense?
+    pub fn is_hopeless(&self) -> bool {
+        self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX
+    }
+}
+
+/// The report of a process whose clients started at `start`, when its usage was `before`.
+pub fn report(tallies: &[Tally<'_>], start: Instant, before: &Usage) -> Result<Report> {
+    let after = Usage::now();
+    let mut latency = Latency::new();
+    let mut errors = BTreeMap::new();
+    for tally in tallies {
+        latency.add(&tally.latency);
+        tally.errors.iter().for_each(|(kind, count)| count_error(&mut errors, kind, *count));
+    }
+    let ended = tallies.iter().filter_map(|tally| tally.ended).max().unwrap_or(start);
+    let served: Vec<u64> = tallies.iter().map(|tally| tally.acknowledged_in_time).collect();
+    Ok(Report {
+        acknowledged: tallies.iter().map(|tally| tally.totals.commits).sum(),
+        acknowledged_in_time: served.iter().sum(),
+        errors,
+        latency,
+        insert_latency: None,
+        served,
+        elapsed_s: ended.saturating_duration_since(start).as_secs_f64(),
+        cpu_s: after.cpu_s_since(before),
+        rss_peak_bytes: rss_peak_bytes()?,
+        syncs: after.syncs_since(before),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A write that a stock writer gets only after the end is a commit of the file, but not of the rate.
+    #[test]
+    fn late_commits_are_acknowledged_but_not_in_time() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let place = Place::default();
+        let mut tally = Tally::new(&place, Some(start + second));
+        tally.note(start + second, second, Ok(()));
+        tally.note(start + 2 * second, second, Ok(()));
+        tally.note(start + 3 * second, second, Err(Refusal("database is locked".to_owned())));
+        let report = report(&[tally], start, &Usage::now()).expect("this is Linux");
+        assert_eq!((report.acknowledged, report.acknowledged_in_time), (2, 1));
+        assert_eq!(report.errors["database is locked"], 1);
+        assert_eq!(report.latency.count(), 3);
+        assert!((report.elapsed_s - 3.0).abs() < 1e-6);
+    }
+
+    /// A full disk ends a client instead of filling its loop with errors; a commit in between gives hope.
+    #[test]
+    fn only_errors_are_hopeless() {
+        let place = Place::default();
+        let mut tally = Tally::new(&place, None);
+        let now = Instant::now();
+        let refused = || Err(Refusal("disk full".to_owned()));
+        (1..ERRORS_IN_A_ROW_MAX).for_each(|_| tally.note(now, Duration::ZERO, refused()));
+        tally.note(now, Duration::ZERO, Ok(()));
+        tally.note(now, Duration::ZERO, refused());
+        assert!(!tally.is_hopeless());
+        (1..ERRORS_IN_A_ROW_MAX).for_each(|_| tally.note(now, Duration::ZERO, refused()));
+        assert!(tally.is_hopeless());
+    }
+}

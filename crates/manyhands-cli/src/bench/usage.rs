@@ -1,0 +1,80 @@
+//! What a worker process used: CPU time, memory, syncs. Read by the worker itself, so that neither its start nor its
+//! connections count.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Readings that only grow.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    cpu_s: f64,
+    syncs: u64,
+}
+
+impl Usage {
+    /// As of now.
+    pub fn now() -> Self {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        Self {
+            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+            syncs: manyhands_sqlite::sync_count::syncs(),
+        }
+    }
+
+    /// CPU seconds, user and system, between an earlier reading and this one.
+    pub fn cpu_s_since(&self, earlier: &Self) -> f64 {
+        self.cpu_s - earlier.cpu_s
+    }
+
+    /// Syncs between an earlier reading and this one.
+    pub fn syncs_since(&self, earlier: &Self) -> u64 {
+        self.syncs - earlier.syncs
+    }
+}
+
+/// Peak resident memory of this process.
+pub fn rss_peak_bytes() -> Result<u64> {
+    let status = fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
+    rss_peak_bytes_in(&status).context("no VmHWM in /proc/self/status")
+}
+
+fn rss_peak_bytes_in(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's format, as documented in proc(5).
+    #[test]
+    fn peak_memory_from_the_kernels_lines() {
+        assert_eq!(
+            rss_peak_bytes_in("Name:\tx\nVmHWM:\t    5120 kB\nVmRSS:\t 1 kB\n"),
+            Some(5120 * 1024)
+        );
+        assert_eq!(rss_peak_bytes_in("Name:\tx\n"), None);
+    }
+
+    /// Every sync of the process counts, the standard library's too: else a column of zeros would look like a success.
+    #[test]
+    fn syncs_are_counted() {
+        let before = Usage::now();
+        tempfile::tempfile().and_then(|file| file.sync_data()).expect("a temporary file");
+        assert!(Usage::now().syncs_since(&before) >= 1);
+    }
+
+    /// CPU time grows with work.
+    #[test]
+    fn cpu_time_grows() {
+        let before = Usage::now();
+        std::hint::black_box(
+            (0..1_000_000_u64).fold(0, |sum, number| sum ^ std::hint::black_box(number)),
+        );
+        assert!(Usage::now().cpu_s_since(&before) > 0.0);
+    }
+}

@@ -1,0 +1,49 @@
+//! Every bound of the command, with its reason.
+
+use std::time::Duration;
+
+/// How long workers may take to start and connect: 1,000 processes on 2 busy cores need about 5 s.
+pub const READY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// What a timed measurement may take beyond its seconds: a stock writer ends its 5 s busy wait, a leader its batch.
+pub const OVERTIME_MAX: Duration = Duration::from_secs(60);
+
+/// The longest storm: 1,000 stock processes with 100 rounds each took 154 s at 650 writes/s.
+pub const STORM_WAIT_MAX: Duration = Duration::from_secs(900);
+
+/// How long a writer of the storm waits for its turn, as in the article that the workload comes from.
+pub const STORM_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a writer waits for its turn elsewhere: the default of rusqlite and of Python's `sqlite3`.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The longest pause between two rounds of the storm, as in the article.
+pub const STORM_PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Between "all are ready" and the common start: each process must have read its start line by then.
+pub const START_LEAD: Duration = Duration::from_millis(50);
+
+/// What each further process adds to the lead: waking it on a shared core.
+pub const START_LEAD_PER_PROCESS: Duration = Duration::from_micros(200);
+
+/// How often a worker tells the board what its clients did.
+pub const BOARD_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What each process adds to that interval beyond the first 200: all of them together wake 1,000 times a second at
+/// most, about 1% of a core.
+pub const BOARD_INTERVAL_PER_PROCESS: Duration = Duration::from_millis(1);
+
+/// How often the command looks at the board and redraws.
+pub const TICK: Duration = Duration::from_millis(100);
+
+/// A client that only ever gets errors (disk full, corrupt file) stops instead of spinning.
+pub const ERRORS_IN_A_ROW_MAX: u32 = 1_000;
+
+/// Kinds of errors that one worker counts apart; the rest is "other".
+pub const ERROR_KINDS_MAX: usize = 16;
+
+/// The longest latency that is told apart from longer ones.
+pub const LATENCY_MAX: Duration = Duration::from_secs(600);
+
+/// File descriptors that a worker process costs the command: its stdin and its stdout.
+pub const DESCRIPTORS_PER_WORKER: u64 = 2;

@@ -1,0 +1,69 @@
+//! `manyhands bench` from its arguments to its table.
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+/// One short run of a workload on stock SQLite; returns its JSON lines.
+fn check(arguments: &[&str], expected_lines: usize) -> Vec<Value> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let json = directory.path().join("lines.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_manyhands"))
+        .arg("bench")
+        .args(arguments)
+        .args(["--engines", "stock", "--repeat", "2", "--directory"])
+        .arg(directory.path())
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("the command starts");
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(!stdout.contains('\u{1b}'), "no control codes outside a terminal:\n{stdout}");
+    let lines = fs::read_to_string(json).expect("the file of JSON lines");
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    assert_eq!(lines.len(), expected_lines, "{stdout}");
+    for line in &lines {
+        assert_eq!(line["check"], "ok");
+    }
+    let left = fs::read_dir(directory.path()).expect("still there").count();
+    assert_eq!(left, 1, "the databases are removed, the JSON file stays");
+    lines
+}
+
+/// Two cells, two repetitions: four lines, each with its figures and its circumstances.
+#[test]
+fn threads_give_a_line_per_measurement() {
+    let lines = check(&["threads", "--threads", "1,4", "--seconds", "0.2"], 4);
+    let figures = &lines[0]["figures"];
+    let acknowledged = figures["acknowledged"].as_u64().expect("a number");
+    assert!(acknowledged > 0);
+    assert!(figures["syncs"].as_u64() >= Some(acknowledged), "FULL syncs each commit: {figures}");
+    assert!(lines[0]["circumstances"]["cores"].is_u64());
+    let pairs = figures["latency"]["histogram_ns"].as_array().expect("pairs");
+    let counted: u64 = pairs.iter().filter_map(|pair| pair[1].as_u64()).sum();
+    assert!(counted >= acknowledged, "each acknowledgement has its latency");
+}
+
+/// Every process inserts one row per round, and the file holds them all.
+#[test]
+fn a_storm_acknowledges_every_round() {
+    let lines = check(&["storm", "--processes", "3", "--rounds", "2"], 2);
+    for line in &lines {
+        assert_eq!(line["figures"]["acknowledged"], 6);
+    }
+}
+
+/// An engine that cannot run a workload is refused with the reason, before anything runs.
+#[test]
+fn a_mutex_cannot_order_processes() {
+    let output = Command::new(env!("CARGO_BIN_EXE_manyhands"))
+        .args(["bench", "storm", "--engines", "stock-mutex"])
+        .output()
+        .expect("the command starts");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("a mutex of the application cannot order processes"), "{stderr}");
+}
