@@ -91,7 +91,8 @@ impl Queue {
                 let word = &shared.slots[slot];
                 if word.word.load(Ordering::Relaxed) == 0 && word.advance(SlotWord::FREE, claimed) {
                     crash::point("claimed");
-                    return Some(Claim { queue: Arc::clone(self), slot, request_bytes: 0 });
+                    let queue = Arc::clone(self);
+                    return Some(Claim { queue, slot, request_bytes: 0, published: false });
                 }
             }
             if deadline.has_passed() || !self.is_sound() {
@@ -165,6 +166,8 @@ pub struct Claim {
     queue: Arc<Queue>,
     slot: usize,
     request_bytes: usize,
+    /// The slot belongs to a [`Published`] now.
+    published: bool,
 }
 
 impl Claim {
@@ -182,7 +185,7 @@ impl Claim {
     /// Draws the ticket: from now on the request may be executed.
     ///
     /// `Err` gives the claim back when the ring is full.
-    pub fn publish(self, kind: Kind, label: &str) -> Result<Published, Claim> {
+    pub fn publish(mut self, kind: Kind, label: &str) -> Result<Published, Claim> {
         let shared = self.queue.region.shared();
         let slot = &shared.slots[self.slot];
         slot.kind.store(kind.to_bits(), Ordering::Relaxed);
@@ -203,15 +206,14 @@ impl Claim {
             match ticket::draw(shared, ticket, self.slot) {
                 Drawn::Ours => {
                     crash::point("published");
-                    let published = Published {
+                    self.published = true;
+                    return Ok(Published {
                         queue: Arc::clone(&self.queue),
                         slot: self.slot,
                         pending,
                         request_bytes: self.request_bytes,
                         done: false,
-                    };
-                    core::mem::forget(self);
-                    return Ok(published);
+                    });
                 }
                 drawn => {
                     assert!(slot.advance(pending, claimed), "no leader can know this slot yet");
@@ -226,7 +228,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.queue.is_inherited() {
+        if self.published || self.queue.is_inherited() {
             return;
         }
         let claimed = SlotWord {

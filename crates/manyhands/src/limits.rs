@@ -41,7 +41,7 @@ pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 
 /// WAL frames after which the leader checkpoints: 16 MiB of 4 KiB pages. A larger WAL is checkpointed
 /// more seldom, and stays in the page cache up to here.
-pub(crate) const CHECKPOINT_FRAMES: u32 = 4000;
+pub(crate) const CHECKPOINT_FRAMES: u32 = 1000;
 
 /// How often it is looked whether other SQLite programs have the database open, and whether the
 /// database and the queue file are still where they were.
