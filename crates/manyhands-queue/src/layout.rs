@@ -123,10 +123,11 @@ impl<const WORDS: usize> Bytes<WORDS> {
 
     /// Stores `text`, cut at a character's border, padded with zeros.
     pub(crate) fn write_text(&self, text: &str) {
-        let mut bytes = vec![0; WORDS * 8];
-        let cut = text.floor_char_boundary(WORDS * 8);
-        bytes[..cut].copy_from_slice(&text.as_bytes()[..cut]);
-        self.write(0, &bytes);
+        let text = &text.as_bytes()[..text.floor_char_boundary(WORDS * 8)];
+        self.write(0, text);
+        for word in &self.0[text.len().div_ceil(8)..] {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Reads what [`Bytes::write_text`] stored; bytes that are no text are replaced.

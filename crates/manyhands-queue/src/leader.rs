@@ -152,7 +152,7 @@ impl Queue {
         // batch record as the last one left them.
         record.word.compare_exchange(from.0, word.0, Ordering::SeqCst, Ordering::Relaxed).ok()?;
         record.since_ns.store(now_ns(), Ordering::Relaxed);
-        record.pid.store(u64::from(std::process::id()), Ordering::Relaxed);
+        record.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
         record.label.write_text(label);
         crash::point("leading");
         Some(Lead { queue: Arc::clone(self), word, in_batch: false, ended: false })

@@ -62,11 +62,23 @@ impl Queue {
         self.region.retire();
     }
 
+    /// True while another process is a member.
+    pub fn has_other_members(&self) -> bool {
+        self.region.has_other_members()
+    }
+
     /// True when nobody leads and nobody waits.
     pub fn is_idle(&self) -> bool {
         let shared = self.region.shared();
         let head = Ticket(shared.header.head.0.load(Ordering::Acquire));
         !ticket::was_drawn(shared, head) && self.leader_word().is_free()
+    }
+
+    /// About how many tickets wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        let header = &self.region.shared().header;
+        let (head, tail) = (&header.head.0, &header.tail.0);
+        tail.load(Ordering::Relaxed).saturating_sub(head.load(Ordering::Relaxed))
     }
 
     /// Takes a slot for one request.

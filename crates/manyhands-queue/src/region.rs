@@ -123,6 +123,8 @@ pub(crate) struct Region {
     device: u64,
     inode: u64,
     member: u16,
+    /// As this process's own pid namespace counts.
+    pid: u32,
     generation: u64,
 }
 
@@ -193,6 +195,7 @@ impl Region {
             device: metadata.dev(),
             inode: metadata.ino(),
             member: 0,
+            pid: std::process::id(),
             generation: fork::generation(),
         };
         let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
@@ -221,10 +224,19 @@ impl Region {
         self.member
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// True while the process of `member` lives.
     pub(crate) fn lives(&self, member: u16) -> bool {
         // An error here would be EBADF or ENOLCK. Not to know is no reason to rob.
         member == self.member || member::lives(&self.file, member).unwrap_or(true)
+    }
+
+    /// True while another process is a member. In doubt true.
+    pub(crate) fn has_other_members(&self) -> bool {
+        member::any_other_lives(&self.file).unwrap_or(true)
     }
 
     /// True in a child that got this region from its parent by `fork()`.

@@ -16,6 +16,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, spin};
 /// some 40 us, a commit takes 100 us: longer would only take the processor from who works.
 const SPIN_NS: u64 = 15_000;
 
+/// With more clients than this in the queue nobody watches: each of them has work for the processor
+/// that the watcher would take.
+const CROWD_MAX: u64 = 4;
+
 /// How many threads of this process watch at the moment. One per process is enough to catch the
 /// answer of a short commit; more would starve the leader on a small machine.
 #[cfg(not(any(loom, shuttle)))]
@@ -43,7 +47,7 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
             || matches!(stage, None | Some(Stage::Answered | Stage::PassedOver))
             || stage != Some(Stage::Executing) && queue.leader_word().is_free()
     };
-    if watch(&changed) {
+    if queue.waiting() <= CROWD_MAX && watch(&changed) {
         return Waited::Changed;
     }
     let bell = slot.bell.load(Ordering::Acquire);

@@ -56,6 +56,7 @@ mod fork;
 
 use std::sync::OnceLock;
 
+pub use fork::HeldOff;
 use managed_file::FileIdentity;
 use record_lock::ByteRange;
 
@@ -157,6 +158,12 @@ pub fn holder(device: u64, inode: u64, byte: i64) -> Option<Holder> {
 /// are the parent's and its descriptors are gone.
 pub fn generation() -> u64 {
     fork::generation()
+}
+
+/// Keeps every `fork()` of this process waiting until the result is dropped. What is changed only
+/// meanwhile is whole in every child. One thread at a time.
+pub fn hold_off_forks() -> HeldOff {
+    fork::hold_off()
 }
 
 /// How many descriptors SQLite has closed and we keep, for statistics and tests.

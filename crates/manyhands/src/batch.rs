@@ -15,8 +15,8 @@ use crate::limits;
 use crate::recover;
 use crate::request::{self, Answer, Failure};
 
-/// Leads until the own request is answered and a little longer, or until nothing waits, or until the
-/// own turn has come: then the leadership is returned.
+/// Leads until the own request is answered, or until the own turn has come: then the leadership is
+/// returned.
 ///
 /// # Errors
 /// When batches cannot be executed now: the write lock cannot be had before the deadline, the
@@ -28,13 +28,9 @@ pub(crate) fn serve(
     deadline: Deadline,
 ) -> Result<Option<Lead>, Error> {
     recover::settle(file, &mut lead, deadline)?;
-    let mut extra = 0;
     while let Some(entry) = lead.next(None) {
         if own.stage() == Some(Stage::Answered) {
-            extra += 1;
-            if extra > limits::EXTRA_BATCHES_MAX {
-                break;
-            }
+            break;
         }
         match entry.kind {
             Kind::Turn if lead.accept_turn(&entry, own) => return Ok(Some(lead)),

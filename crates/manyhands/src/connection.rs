@@ -13,6 +13,7 @@ use manyhands_sqlite::{self as sqlite, SessionCounters, Step, Value, ValueRef};
 use crate::busy::BusyWait;
 use crate::commit::{Client, Settled};
 use crate::database::{DatabaseFile, FileId};
+use crate::registry::FileHandle;
 use crate::error::ErrorKind;
 use crate::limits;
 use crate::options::{Durability, Settings};
@@ -32,9 +33,9 @@ pub struct Connection {
     pub(crate) sqlite: sqlite::Connection,
     pub(crate) settings: Settings,
     /// `None` for a database without a queue.
-    pub(crate) file: Option<Arc<DatabaseFile>>,
+    pub(crate) file: Option<FileHandle>,
     /// Attached databases that have a queue, by schema name.
-    pub(crate) attached: BTreeMap<String, Arc<DatabaseFile>>,
+    pub(crate) attached: BTreeMap<String, FileHandle>,
     /// The turns that this connection holds.
     pub(crate) turns: Vec<(FileId, Lead)>,
     /// When it took the first of them.
@@ -53,7 +54,7 @@ pub struct Connection {
 impl Connection {
     pub(crate) fn new(
         sqlite: sqlite::Connection,
-        file: Option<Arc<DatabaseFile>>,
+        file: Option<FileHandle>,
         settings: Settings,
     ) -> Result<Connection, Error> {
         BusyWait::install(&sqlite, settings.timeout);

@@ -2,20 +2,21 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue};
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
 use crate::busy::BusyWait;
+use crate::checkpoint::Checkpointer;
 use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::limits;
 use crate::options::{Builder, Settings};
+use crate::registry::{self, FileHandle, Users};
 use crate::{Connection, Error};
 
 /// A database that many connections, threads and processes write at once.
@@ -41,7 +42,7 @@ pub struct Database {
     mode: OpenMode,
     uri: bool,
     settings: Settings,
-    file: Option<Arc<DatabaseFile>>,
+    file: Option<FileHandle>,
 }
 
 impl Database {
@@ -108,6 +109,7 @@ pub(crate) type FileId = (u64, u64);
 pub(crate) struct DatabaseFile {
     path: PathBuf,
     id: FileId,
+    pub(crate) users: Users,
     /// Replaced when the queue file was damaged or deleted.
     queue: RwLock<Arc<Queue>>,
     /// Used by the leader only, so nobody ever waits for this lock. `None` until the first batch,
@@ -120,10 +122,8 @@ pub(crate) struct DatabaseFile {
     looked_ns: AtomicU64,
     /// What it found: another SQLite program has the database open.
     foreign: AtomicBool,
-    pub(crate) checkpoint: crate::checkpoint::Checkpointer,
+    pub(crate) checkpoint: Checkpointer,
 }
-
-static OPEN: Mutex<Option<HashMap<FileId, Weak<DatabaseFile>>>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is guarded holds after a panic too: each change is one assignment.
@@ -136,34 +136,42 @@ impl DatabaseFile {
         path: PathBuf,
         connection: sqlite::Connection,
         timeout: Duration,
-    ) -> Result<Arc<DatabaseFile>, Error> {
+    ) -> Result<FileHandle, Error> {
         let found = std::fs::metadata(&path)
             .map_err(|_| Error::new(ErrorKind::Replaced { path: path.clone() }))?;
         let id = (found.dev(), found.ino());
-        // Held while joining, so that the threads of one process join once.
-        let mut open = lock(&OPEN);
-        let open = open.get_or_insert_default();
-        open.retain(|_, file| file.strong_count() > 0);
-        let existing = open.get(&id).and_then(Weak::upgrade);
-        if let Some(file) = existing.filter(|file| !file.queue().is_inherited()) {
-            return Ok(file);
-        }
-        let busy = BusyWait::install(&connection, timeout);
-        let queue = join(&path, &found, &connection, Deadline::after(timeout))?;
-        let executor = Executor::new(connection, busy, &queue)?;
-        let file = Arc::new(DatabaseFile {
-            path,
-            id,
-            queue: RwLock::new(queue),
-            executor: Mutex::new(Some(executor)),
-            failed: AtomicBool::new(false),
-            origin: Instant::now(),
-            looked_ns: AtomicU64::new(0),
-            foreign: AtomicBool::new(false),
-            checkpoint: crate::checkpoint::Checkpointer::default(),
-        });
-        open.insert(id, Arc::downgrade(&file));
-        Ok(file)
+        registry::open(id, || {
+            let busy = BusyWait::install(&connection, timeout);
+            let queue = join(&path, &found, &connection, Deadline::after(timeout))?;
+            let executor = Executor::new(connection, busy, &queue)?;
+            Ok(DatabaseFile {
+                path,
+                id,
+                users: Users::new(0),
+                queue: RwLock::new(queue),
+                executor: Mutex::new(Some(executor)),
+                failed: AtomicBool::new(false),
+                origin: Instant::now(),
+                looked_ns: AtomicU64::new(0),
+                foreign: AtomicBool::new(false),
+                checkpoint: Checkpointer::default(),
+            })
+        })
+    }
+
+    /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
+    /// it is not to be used again.
+    pub(crate) fn may_close(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+            || !std::fs::metadata(&self.path)
+                .is_ok_and(|found| (found.dev(), found.ino()) == self.id)
+            || !self.queue().has_other_members()
+    }
+
+    /// Closes the executor's connection: if it is the last of all processes, SQLite checkpoints the
+    /// WAL and removes it.
+    pub(crate) fn close(&self) {
+        *lock(&self.executor) = None;
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -40,6 +40,7 @@ mod checkpoint;
 mod commit;
 mod connection;
 mod database;
+mod registry;
 mod error;
 mod executor;
 mod limits;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
@@ -11,6 +10,7 @@ use crate::Error;
 use crate::busy::BusyWait;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
+use crate::registry::FileHandle;
 use crate::routing::{self, Facts};
 
 impl Connection {
@@ -50,7 +50,7 @@ impl Connection {
     }
 
     /// The attached databases that are files in WAL mode, by schema name, their queues joined.
-    fn find_attached(&self) -> Result<BTreeMap<String, Arc<DatabaseFile>>, Error> {
+    fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
         let mut found = BTreeMap::new();
         let mut list = self.sqlite.prepare_one("PRAGMA database_list")?;
         while list.step()? == Step::Row {
@@ -63,7 +63,7 @@ impl Connection {
                 continue;
             }
             if let Some(file) = self.attached.get(&schema) {
-                found.insert(schema, Arc::clone(file));
+                found.insert(schema, file.clone());
                 continue;
             }
             let quoted = schema.replace('"', "\"\"");

@@ -11,6 +11,7 @@ use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
+use crate::registry::FileHandle;
 use crate::prepared::Prepared;
 use crate::routing::Facts;
 use crate::row::{Outcome, Row};
@@ -61,11 +62,11 @@ impl Connection {
     }
 
     /// The files whose turn a statement needs, in one order for all connections.
-    fn files_written(&self, facts: &Facts) -> Vec<Arc<DatabaseFile>> {
+    fn files_written(&self, facts: &Facts) -> Vec<FileHandle> {
         let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
         // A statement that names no table (DDL, VACUUM, BEGIN IMMEDIATE) is about the main database.
         let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
-        let mut files: Vec<Arc<DatabaseFile>> = attached.cloned().collect();
+        let mut files: Vec<FileHandle> = attached.cloned().collect();
         files.extend(self.file.clone().filter(|_| main));
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());

@@ -7,6 +7,7 @@
 //!
 //! The order of taking follows SQLite's nesting, outermost first; in os_unix.c, memdb.c, btree.c,
 //! random.c, pcache1.c and malloc.c of 3.54.1:
+//! - APP3: ours, see [`hold_off`]; whoever holds it opens and closes databases.
 //! - OPEN: `sqlite3BtreeOpen` opens a file (VFS1) and looks through the shared caches (MAIN) while
 //!   it holds it.
 //! - VFS1: the unix VFS's big lock, and that of `unixGetTempname`, which asks for random bytes
@@ -36,8 +37,12 @@ use libsqlite3_sys as sqlite;
 use super::InstallError;
 use super::descriptor_table::{self, Table};
 
+/// The mutex that SQLite leaves to applications; ours guards what must be whole at a fork.
+const APPLICATION_MUTEX: i32 = sqlite::SQLITE_MUTEX_STATIC_APP3;
+
 /// Outermost first.
-const STATIC_MUTEXES: [i32; 7] = [
+const STATIC_MUTEXES: [i32; 8] = [
+    APPLICATION_MUTEX,
     sqlite::SQLITE_MUTEX_STATIC_OPEN,
     sqlite::SQLITE_MUTEX_STATIC_VFS1,
     sqlite::SQLITE_MUTEX_STATIC_PRNG,
@@ -77,6 +82,27 @@ pub(super) fn register_handlers() -> Result<(), InstallError> {
     match unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) } {
         0 => Ok(()),
         errno => Err(InstallError::NoForkHandlers(errno)),
+    }
+}
+
+/// Until it is dropped, no `fork()` of this process goes on, and no other thread holds one.
+#[derive(Debug)]
+pub struct HeldOff(*mut sqlite::sqlite3_mutex);
+
+/// See [`HeldOff`].
+pub(super) fn hold_off() -> HeldOff {
+    // SAFETY: SQLite is initialized by `install`, before anything is opened; a static mutex lives as
+    // long as the process.
+    let mutex = unsafe { sqlite::sqlite3_mutex_alloc(APPLICATION_MUTEX) };
+    // SAFETY: a static mutex, or null, which enter accepts.
+    unsafe { sqlite::sqlite3_mutex_enter(mutex) };
+    HeldOff(mutex)
+}
+
+impl Drop for HeldOff {
+    fn drop(&mut self) {
+        // SAFETY: entered by `hold_off` in this thread: a raw pointer keeps the guard from others.
+        unsafe { sqlite::sqlite3_mutex_leave(self.0) };
     }
 }
 

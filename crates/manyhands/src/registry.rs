@@ -1,0 +1,95 @@
+//! Which database files this process has open.
+//!
+//! All connections of a process to one file share one [`DatabaseFile`]. When the last of them is
+//! closed, and no other process has the database open, the shared part is closed too: SQLite then
+//! checkpoints the WAL and removes it, and one plain file is left. While other processes have it open
+//! there is nothing to tidy up, and the shared part is *parked*: an application that opens and closes a
+//! connection for each piece of work finds it again, and does not join the queue anew each time.
+
+use core::ops::Deref;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use manyhands_sqlite::locks;
+
+use crate::Error;
+use crate::database::{DatabaseFile, FileId};
+
+/// How many files stay open without a user: each costs a few descriptors and 5 MiB of address space.
+const PARKED_MAX: usize = 16;
+
+/// The open files, the least recently opened first. A list: a process has few.
+static OPEN: Mutex<Vec<Arc<DatabaseFile>>> = Mutex::new(Vec::new());
+
+/// One user's share of a file.
+#[derive(Debug)]
+pub(crate) struct FileHandle(Arc<DatabaseFile>);
+
+/// How many handles a file has.
+pub(crate) type Users = AtomicUsize;
+
+/// The file `id`, made by `make` if this process has not got it open.
+pub(crate) fn open(
+    id: FileId,
+    make: impl FnOnce() -> Result<DatabaseFile, Error>,
+) -> Result<FileHandle, Error> {
+    // A child of a fork must find the list whole and unlocked.
+    let forks = locks::hold_off_forks();
+    let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // What a child inherited is not its own.
+    let (mut gone, kept): (Vec<_>, Vec<_>) =
+        files.drain(..).partition(|file| file.queue().is_inherited());
+    *files = kept;
+    let place = files.iter().position(|file| file.id() == id);
+    let file = match place {
+        Some(place) => files.remove(place),
+        None => Arc::new(make()?),
+    };
+    file.users.fetch_add(1, Ordering::Relaxed);
+    files.push(Arc::clone(&file));
+    let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Relaxed) == 0;
+    while files.iter().filter(|file| parked(file)).count() > PARKED_MAX {
+        let Some(oldest) = files.iter().position(parked) else { break };
+        gone.push(files.remove(oldest));
+    }
+    drop(files);
+    drop(gone);
+    drop(forks);
+    Ok(FileHandle(file))
+}
+
+impl Clone for FileHandle {
+    fn clone(&self) -> FileHandle {
+        self.0.users.fetch_add(1, Ordering::Relaxed);
+        FileHandle(Arc::clone(&self.0))
+    }
+}
+
+impl Deref for FileHandle {
+    type Target = DatabaseFile;
+
+    fn deref(&self) -> &DatabaseFile {
+        &self.0
+    }
+}
+
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        if self.0.users.fetch_sub(1, Ordering::AcqRel) != 1 || self.0.queue().is_inherited() {
+            return;
+        }
+        let forks = locks::hold_off_forks();
+        let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let used_again = self.0.users.load(Ordering::Acquire) != 0;
+        if !used_again && self.0.may_close() {
+            let place = files.iter().position(|file| Arc::ptr_eq(file, &self.0));
+            let last = place.map(|place| files.remove(place));
+            drop(files);
+            // Closed while no fork goes on, and nobody opens the file at the same time.
+            if let Some(last) = last {
+                last.close();
+            }
+        }
+        drop(forks);
+    }
+}
