@@ -102,6 +102,9 @@ impl Executor {
         busy: BusyWait,
         queue: &Arc<Queue>,
     ) -> Result<Executor, sqlite::Error> {
+        // The first read makes the connection a user of the WAL. Without it, every other connection of
+        // this process that is closed would be the last one to SQLite, which then removes the WAL.
+        connection.query_integer("PRAGMA schema_version")?;
         let control = Arc::new(Control::default());
         let origin = Instant::now();
         connection.set_authorizer(Some({
