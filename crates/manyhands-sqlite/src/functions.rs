@@ -25,6 +25,13 @@ impl SessionCounters {
         self.elsewhere.store(true, Ordering::Relaxed);
     }
 
+    /// Starts counting for a new session on a connection that has counted `total_here` so far.
+    pub fn begin_anew(&self, total_here: i64) {
+        self.changes.store(0, Ordering::Relaxed);
+        self.total.store(-total_here, Ordering::Relaxed);
+        self.elsewhere.store(true, Ordering::Relaxed);
+    }
+
     /// A statement is about to run on the session's own connection.
     pub fn runs_here(&self) {
         self.elsewhere.store(false, Ordering::Relaxed);

@@ -1,23 +1,21 @@
 //! A connection: where an application's statements come in.
 
-use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lru::LruCache;
 use manyhands_queue::{Deadline, Kind, Lead};
-use manyhands_sqlite::{self as sqlite, SessionCounters, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
 use crate::busy::BusyWait;
 use crate::commit::{Client, Settled};
 use crate::database::{DatabaseFile, FileId};
-use crate::registry::FileHandle;
 use crate::error::ErrorKind;
-use crate::limits;
+use crate::idle::OpenConnection;
 use crate::options::{Durability, Settings};
-use crate::prepared::{self, Compiler, Prepared};
+use crate::prepared::{self, Prepared};
+use crate::registry::FileHandle;
 use crate::request::{self, Request, Session, StatementAnswer, StatementRequest};
 use crate::routing::{Facts, Route};
 use crate::row::{Outcome, Row, RowView};
@@ -30,7 +28,8 @@ use crate::{Error, Transaction};
 /// again by their text.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) sqlite: sqlite::Connection,
+    /// `None` only while it is dropped.
+    open: Option<OpenConnection>,
     pub(crate) settings: Settings,
     /// `None` for a database without a queue.
     pub(crate) file: Option<FileHandle>,
@@ -40,62 +39,59 @@ pub struct Connection {
     pub(crate) turns: Vec<(FileId, Lead)>,
     /// When it took the first of them.
     pub(crate) turn_taken: Instant,
-    statements: LruCache<String, Prepared>,
-    compiler: Compiler,
-    pub(crate) counters: Arc<SessionCounters>,
     pub(crate) session: Session,
     /// Other connections would execute this session's writes differently: it executes them itself.
     pub(crate) particular: bool,
+    /// Nothing was changed that the next user of the connection would notice.
+    pub(crate) as_new: bool,
     interrupted: Arc<AtomicBool>,
-    /// Frames in the WAL after this connection's last own commit.
-    pub(crate) frames: Arc<AtomicU32>,
 }
 
 impl Connection {
     pub(crate) fn new(
-        sqlite: sqlite::Connection,
+        open: OpenConnection,
         file: Option<FileHandle>,
         settings: Settings,
-    ) -> Result<Connection, Error> {
-        BusyWait::install(&sqlite, settings.timeout);
-        sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
-        if file.is_some() && settings.durability != Durability::Full {
-            sqlite.execute(settings.durability.pragma())?;
-        }
-        let counters = Arc::new(SessionCounters::default());
-        sqlite.count_session(&counters)?;
-        let frames = Arc::new(AtomicU32::new(0));
-        let compiler = Compiler::install(&sqlite);
+    ) -> Connection {
+        BusyWait::install(&open.sqlite, settings.timeout);
         let session = Session {
             foreign_keys: settings.foreign_keys,
             recursive_triggers: false,
             full: settings.durability == Durability::Full,
         };
-        let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let connection = Connection {
-            sqlite,
+            open: Some(open),
             settings,
             file,
             attached: BTreeMap::new(),
             turns: Vec::new(),
             turn_taken: Instant::now(),
-            statements: LruCache::new(capacity),
-            compiler,
-            counters,
             session,
             particular: false,
+            as_new: true,
             interrupted: Arc::new(AtomicBool::new(false)),
-            frames,
         };
         connection.take_over_checkpoints();
-        Ok(connection)
+        connection
+    }
+
+    pub(crate) fn open(&self) -> &OpenConnection {
+        self.open.as_ref().expect("open until it is dropped")
+    }
+
+    pub(crate) fn open_mut(&mut self) -> &mut OpenConnection {
+        self.open.as_mut().expect("open until it is dropped")
+    }
+
+    pub(crate) fn sqlite(&self) -> &sqlite::Connection {
+        &self.open().sqlite
     }
 
     /// Puts our hook in the place of SQLite's automatic checkpoint.
     pub(crate) fn take_over_checkpoints(&self) {
         if self.file.is_some() {
-            let frames = Arc::clone(&self.frames);
-            self.sqlite.set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
+            let frames = Arc::clone(&self.open().frames);
+            self.sqlite().set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
         }
     }
 
@@ -119,7 +115,7 @@ impl Connection {
         self.refuse_inherited()?;
         let mut prepared = self.take_prepared(sql)?;
         let result = self.run(&mut prepared, sql, values);
-        self.statements.put(sql.to_string(), prepared);
+        self.open_mut().statements.put(sql.to_string(), prepared);
         result
     }
 
@@ -160,7 +156,7 @@ impl Connection {
             run().map_err(|error: sqlite::Error| self.describe(error))
         };
         statement.reset();
-        self.statements.put(sql.to_string(), prepared);
+        self.open_mut().statements.put(sql.to_string(), prepared);
         result
     }
 
@@ -207,7 +203,7 @@ impl Connection {
         if let Some(outcomes) = self.batch_as_request(statements)? {
             return Ok(outcomes);
         }
-        if !self.sqlite.is_autocommit() {
+        if !self.sqlite().is_autocommit() {
             return self.batch_in_savepoint(statements);
         }
         let mut transaction = self.begin_immediate()?;
@@ -258,52 +254,54 @@ impl Connection {
         deterministic: bool,
         function: impl Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send + 'static,
     ) -> Result<(), Error> {
-        self.sqlite.create_function(name, arguments, deterministic, function)?;
+        self.as_new = false;
+        self.sqlite().create_function(name, arguments, deterministic, function)?;
         // It may have the name of a built-in function, which other connections would call instead.
         self.particular |= prepared::shared_functions().contains(&name.to_ascii_lowercase());
-        self.statements.clear();
+        self.open_mut().statements.clear();
         Ok(())
     }
 
     /// The rowid of the last insert of this connection, wherever it was executed.
     pub fn last_insert_rowid(&self) -> i64 {
-        self.sqlite.last_insert_rowid()
+        self.sqlite().last_insert_rowid()
     }
 
     /// Rows changed by the last INSERT, UPDATE or DELETE of this connection.
     pub fn changes(&self) -> i64 {
-        self.counters.changes(self.sqlite.changes())
+        self.open().counters.changes(self.sqlite().changes())
     }
 
     /// Rows changed by this connection since it was made, by triggers and foreign key actions too.
     pub fn total_changes(&self) -> i64 {
-        self.counters.total_changes(self.sqlite.total_changes())
+        self.open().counters.total_changes(self.sqlite().total_changes())
     }
 
     /// True outside a transaction.
     pub fn is_autocommit(&self) -> bool {
-        self.sqlite.is_autocommit()
+        self.sqlite().is_autocommit()
     }
 
     /// A handle with which another thread can interrupt what this connection does or waits for.
-    pub fn interrupt_handle(&self) -> InterruptHandle {
+    pub fn interrupt_handle(&mut self) -> InterruptHandle {
+        self.as_new = false;
         InterruptHandle {
-            sqlite: self.sqlite.interrupt_handle(),
+            sqlite: self.sqlite().interrupt_handle(),
             interrupted: Arc::clone(&self.interrupted),
         }
     }
 
     fn refuse_inherited(&self) -> Result<(), Error> {
-        if self.sqlite.is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
+        if self.sqlite().is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
     }
 
     fn take_prepared(&mut self, sql: &str) -> Result<Prepared, Error> {
-        if let Some(prepared) = self.statements.pop(sql) {
+        if let Some(prepared) = self.open_mut().statements.pop(sql) {
             return Ok(prepared);
         }
         let (prepared, used) = self.compile(sql)?;
         let prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
-        if self.sqlite.prepare(&sql[used..])?.0.is_some() {
+        if self.sqlite().prepare(&sql[used..])?.0.is_some() {
             return Err(Error::refused(
                 "more than one statement was given; use execute_script, or batch",
             ));
@@ -312,7 +310,7 @@ impl Connection {
     }
 
     fn compile(&self, sql: &str) -> Result<(Option<Prepared>, usize), Error> {
-        self.compiler.compile(&self.sqlite, sql).map_err(|error| self.describe(error))
+        self.open().compiler.compile(self.sqlite(), sql).map_err(|error| self.describe(error))
     }
 
     fn run(
@@ -321,17 +319,19 @@ impl Connection {
         sql: &str,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        let outside = self.sqlite.is_autocommit();
+        let outside = self.sqlite().is_autocommit();
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
             Route::Request if outside && self.may_travel() => self.write(prepared, sql, values),
             Route::Request | Route::Turn => self.step_in_turn(prepared, values),
             Route::Setting => {
+                self.as_new = false;
                 let outcome = self.step(prepared, values)?;
                 self.notice_setting(&prepared.facts)?;
                 Ok(outcome)
             }
             Route::Own | Route::Refuse(_) => {
+                self.as_new &= prepared.facts.leaves_no_trace();
                 let outcome = self.step(prepared, values)?;
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
@@ -352,7 +352,7 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
-        let reading = self.sqlite.transaction() != sqlite::Transaction::None;
+        let reading = self.sqlite().transaction() != sqlite::Transaction::None;
         if !reading && let Some(lead) = self.lead_if_idle()? {
             return self.step_leading(prepared, values, lead);
         }
@@ -392,7 +392,7 @@ impl Connection {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
         let request = Request {
             session: self.session,
-            last_insert_rowid: self.sqlite.last_insert_rowid(),
+            last_insert_rowid: self.sqlite().last_insert_rowid(),
             statements,
         };
         let mut bytes = Vec::new();
@@ -423,8 +423,8 @@ impl Connection {
     }
 
     fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
-        self.counters.ran_elsewhere(done.changes, done.total_changes);
-        self.sqlite.set_last_insert_rowid(done.last_insert_rowid);
+        self.open().counters.ran_elsewhere(done.changes, done.total_changes);
+        self.sqlite().set_last_insert_rowid(done.last_insert_rowid);
         let row = |values| Row::new(Arc::clone(columns), values);
         Outcome {
             changes: done.changes.unsigned_abs(),
@@ -438,7 +438,7 @@ impl Connection {
         &mut self,
         statements: &[(&str, &[Value])],
     ) -> Result<Option<Vec<Outcome>>, Error> {
-        if !self.sqlite.is_autocommit() || !self.may_travel() {
+        if !self.sqlite().is_autocommit() || !self.may_travel() {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(statements.len());
@@ -452,7 +452,7 @@ impl Connection {
             columns.push(Arc::clone(&prepared.columns));
             requests
                 .push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
-            self.statements.put((*sql).to_string(), prepared);
+            self.open_mut().statements.put((*sql).to_string(), prepared);
         }
         if !travels || statements.is_empty() {
             return Ok(None);
@@ -479,7 +479,7 @@ impl Connection {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
                     // Gone already, if the statement rolled the whole transaction back.
-                    if !self.sqlite.is_autocommit() {
+                    if !self.sqlite().is_autocommit() {
                         self.execute("ROLLBACK TO manyhands_batch", &[])?;
                         self.execute("RELEASE manyhands_batch", &[])?;
                     }
@@ -501,16 +501,21 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.sqlite.is_inherited() {
+        let Some(open) = self.open.take().filter(|open| !open.sqlite.is_inherited()) else {
             return;
-        }
-        self.statements.clear();
-        if !self.sqlite.is_autocommit() {
+        };
+        if !open.sqlite.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
-            let _ = self.sqlite.execute("ROLLBACK");
+            let _ = open.sqlite.execute("ROLLBACK");
         }
         for (_, lead) in self.turns.drain(..) {
             lead.release();
+        }
+        if let Some(file) = &self.file
+            && self.as_new
+            && open.sqlite.transaction() == sqlite::Transaction::None
+        {
+            file.idle.keep(&self.settings, open);
         }
     }
 }

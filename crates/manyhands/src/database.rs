@@ -14,6 +14,7 @@ use crate::busy::BusyWait;
 use crate::checkpoint::Checkpointer;
 use crate::error::ErrorKind;
 use crate::executor::Executor;
+use crate::idle::{IdleConnections, OpenConnection};
 use crate::limits;
 use crate::options::{Builder, Settings};
 use crate::registry::{self, FileHandle, Users};
@@ -68,14 +69,18 @@ impl Database {
             (false, true) => OpenMode::ReadWriteCreate,
             (false, false) => OpenMode::ReadWrite,
         };
-        let connection = sqlite::Connection::open(&builder.path, mode, builder.uri)?;
-        let path = connection.path();
-        let has_queue = !path.as_os_str().is_empty() && !connection.is_read_only();
-        let file = if has_queue {
-            Some(DatabaseFile::open(path, connection, builder.settings.timeout)?)
-        } else {
-            None
-        };
+        let file =
+            match registry::find(&builder.path).filter(|_| !builder.uri && !builder.read_only) {
+                Some(file) => Some(file),
+                None => {
+                    let connection = sqlite::Connection::open(&builder.path, mode, builder.uri)?;
+                    let path = connection.path();
+                    let has_queue = !path.as_os_str().is_empty() && !connection.is_read_only();
+                    has_queue
+                        .then(|| DatabaseFile::open(path, connection, builder.settings.timeout))
+                        .transpose()?
+                }
+            };
         Ok(Database {
             path: builder.path.clone(),
             mode,
@@ -90,8 +95,13 @@ impl Database {
     /// # Errors
     /// As SQLite fails to open.
     pub fn connect(&self) -> Result<Connection, Error> {
-        let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
-        Connection::new(connection, self.file.clone(), self.settings.clone())
+        let Some(file) = &self.file else {
+            let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
+            let open = OpenConnection::new(connection, &self.settings)?;
+            return Ok(Connection::new(open, None, self.settings.clone()));
+        };
+        let open = file.connect(&self.settings)?;
+        Ok(Connection::new(open, Some(file.clone()), self.settings.clone()))
     }
 
     /// What the queue has done since the first process joined it; `None` for a database without one.
@@ -123,6 +133,7 @@ pub(crate) struct DatabaseFile {
     /// What it found: another SQLite program has the database open.
     foreign: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
+    pub(crate) idle: IdleConnections,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -155,22 +166,48 @@ impl DatabaseFile {
                 looked_ns: AtomicU64::new(0),
                 foreign: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
+                idle: IdleConnections::default(),
             })
         })
+    }
+
+    /// A connection with these settings: a kept one, or a new one.
+    fn connect(&self, settings: &Settings) -> Result<OpenConnection, Error> {
+        if self.queue().is_inherited() {
+            return Err(Error::new(ErrorKind::Forked));
+        }
+        if !self.is_in_place() {
+            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+        }
+        if let Some(open) = self.idle.take(settings) {
+            return Ok(open);
+        }
+        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
+        Ok(OpenConnection::new(connection, settings)?)
+    }
+
+    /// False for what a child inherited by `fork()`, and after a failed sync.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.queue().is_inherited() && !self.failed.load(Ordering::Relaxed)
+    }
+
+    /// True while the path leads to the file that was opened.
+    pub(crate) fn is_in_place(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id)
     }
 
     /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
     /// it is not to be used again.
     pub(crate) fn may_close(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
-            || !std::fs::metadata(&self.path)
-                .is_ok_and(|found| (found.dev(), found.ino()) == self.id)
+            || !self.is_in_place()
             || !self.queue().has_other_members()
     }
 
-    /// Closes the executor's connection: if it is the last of all processes, SQLite checkpoints the
-    /// WAL and removes it.
+    /// Closes the connections: when the last of all processes is closed, SQLite checkpoints the WAL and
+    /// removes it.
     pub(crate) fn close(&self) {
+        self.idle.clear();
         *lock(&self.executor) = None;
     }
 

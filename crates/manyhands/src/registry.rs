@@ -8,6 +8,8 @@
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use manyhands_sqlite::locks;
@@ -36,9 +38,8 @@ pub(crate) fn open(
     // A child of a fork must find the list whole and unlocked.
     let forks = locks::hold_off_forks();
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // What a child inherited is not its own.
-    let (mut gone, kept): (Vec<_>, Vec<_>) =
-        files.drain(..).partition(|file| file.queue().is_inherited());
+    // What a child inherited is not its own, and what failed is not used again.
+    let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(|file| file.is_usable());
     *files = kept;
     let place = files.iter().position(|file| file.id() == id);
     let file = match place {
@@ -56,6 +57,20 @@ pub(crate) fn open(
     drop(gone);
     drop(forks);
     Ok(FileHandle(file))
+}
+
+/// The file at `path`, if this process has it open.
+pub(crate) fn find(path: &Path) -> Option<FileHandle> {
+    let found = std::fs::metadata(path).ok()?;
+    let id = (found.dev(), found.ino());
+    let forks = locks::hold_off_forks();
+    let files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = files.iter().find(|file| file.id() == id && file.is_usable())?;
+    file.users.fetch_add(1, Ordering::Relaxed);
+    let handle = FileHandle(Arc::clone(file));
+    drop(files);
+    drop(forks);
+    Some(handle)
 }
 
 impl Clone for FileHandle {

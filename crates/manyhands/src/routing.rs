@@ -65,6 +65,14 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// True when a connection is as it was before, after the statement has run on it.
+    pub(crate) fn leaves_no_trace(&self) -> bool {
+        let sets = matches!(self.pragma, Some((_, Some(_))));
+        !self.attaches && !self.temp_schema && !sets
+    }
+}
+
 /// What SQLite says of the compiled statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compiled {

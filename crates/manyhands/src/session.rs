@@ -32,16 +32,16 @@ impl Connection {
         let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
         match pragma.as_str() {
             "foreign_keys" => {
-                self.session.foreign_keys = self.sqlite.setting(sqlite::Setting::ForeignKeys);
+                self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);
             }
             "recursive_triggers" => {
                 self.session.recursive_triggers =
-                    self.sqlite.query_integer("PRAGMA recursive_triggers")? != 0;
+                    self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
             }
             // SQLite has put its own handler in the place of ours.
             "busy_timeout" => {
                 self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
-                BusyWait::install(&self.sqlite, self.settings.timeout);
+                BusyWait::install(self.sqlite(), self.settings.timeout);
             }
             "wal_autocheckpoint" => self.take_over_checkpoints(),
             other => self.particular |= routing::makes_particular(other),
@@ -52,7 +52,7 @@ impl Connection {
     /// The attached databases that are files in WAL mode, by schema name, their queues joined.
     fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
         let mut found = BTreeMap::new();
-        let mut list = self.sqlite.prepare_one("PRAGMA database_list")?;
+        let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
         while list.step()? == Step::Row {
             let mut text = |column| match list.column(column) {
                 ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -67,7 +67,7 @@ impl Connection {
                 continue;
             }
             let quoted = schema.replace('"', "\"\"");
-            let mode = self.sqlite.query_text(&format!("PRAGMA \"{quoted}\".journal_mode"))?;
+            let mode = self.sqlite().query_text(&format!("PRAGMA \"{quoted}\".journal_mode"))?;
             // One in another mode is locked as SQLite locks it: it has no queue.
             if mode == "wal" {
                 let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;

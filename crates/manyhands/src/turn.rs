@@ -11,8 +11,8 @@ use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
-use crate::registry::FileHandle;
 use crate::prepared::Prepared;
+use crate::registry::FileHandle;
 use crate::routing::Facts;
 use crate::row::{Outcome, Row};
 
@@ -75,14 +75,15 @@ impl Connection {
 
     /// Gives the turns back when the transaction has ended, after a checkpoint that is due.
     pub(crate) fn let_go_after_transaction(&mut self) {
-        if self.turns.is_empty() || !self.sqlite.is_autocommit() {
+        if self.turns.is_empty() || !self.sqlite().is_autocommit() {
             return;
         }
         crash::point("turn-committed");
         if let Some(file) = &self.file {
             // A statement that still reads holds its snapshot, and with it the WAL.
-            if self.sqlite.transaction() == sqlite::Transaction::None {
-                file.checkpoint.after_commit(&self.sqlite, self.frames.load(Ordering::Relaxed));
+            if self.sqlite().transaction() == sqlite::Transaction::None {
+                file.checkpoint
+                    .after_commit(self.sqlite(), self.open().frames.load(Ordering::Relaxed));
             }
             if self.turns.iter().any(|(_, lead)| lead.next(None).is_some()) {
                 batch::be_courteous(file, self.turn_taken);
@@ -102,7 +103,7 @@ impl Connection {
         let statement = &mut prepared.statement;
         let writes = !statement.is_read_only();
         if writes {
-            self.counters.runs_here();
+            self.open().counters.runs_here();
         }
         let mut run = || -> Result<Vec<Row>, sqlite::Error> {
             statement.bind_all(values.iter().map(Value::as_ref))?;
@@ -119,8 +120,8 @@ impl Connection {
         statement.reset();
         match result {
             Ok(rows) => Ok(Outcome {
-                changes: if writes { self.sqlite.changes().unsigned_abs() } else { 0 },
-                last_insert_rowid: self.sqlite.last_insert_rowid(),
+                changes: if writes { self.sqlite().changes().unsigned_abs() } else { 0 },
+                last_insert_rowid: self.sqlite().last_insert_rowid(),
                 rows,
             }),
             Err(error) => {

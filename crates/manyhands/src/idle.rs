@@ -1,0 +1,85 @@
+//! Connections that were closed by the application and are kept for the next one.
+//!
+//! To open a connection costs SQLite more than a write does: files, locks, built-in functions, the
+//! schema. An application that opens one for each piece of work gets a kept one instead. Only a
+//! connection that is as new is kept: no PRAGMA with an argument, no function, no temp schema, nothing
+//! attached, no interrupt handle.
+
+use core::num::NonZeroUsize;
+use core::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+use manyhands_sqlite::{self as sqlite, SessionCounters};
+
+use crate::limits;
+use crate::options::{Durability, Settings};
+use crate::prepared::{Compiler, Prepared};
+
+/// How many a file keeps: each may hold 2 MB of pages.
+const KEPT_MAX: usize = 8;
+
+/// An SQLite connection with what belongs to it.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    pub(crate) sqlite: sqlite::Connection,
+    pub(crate) statements: LruCache<String, Prepared>,
+    pub(crate) compiler: Compiler,
+    pub(crate) counters: Arc<SessionCounters>,
+    /// Frames in the WAL after this connection's last own commit.
+    pub(crate) frames: Arc<AtomicU32>,
+}
+
+impl OpenConnection {
+    /// Equips a new connection.
+    pub(crate) fn new(
+        sqlite: sqlite::Connection,
+        settings: &Settings,
+    ) -> Result<OpenConnection, sqlite::Error> {
+        sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
+        if settings.durability != Durability::Full {
+            sqlite.execute(settings.durability.pragma())?;
+        }
+        let counters = Arc::new(SessionCounters::default());
+        sqlite.count_session(&counters)?;
+        let compiler = Compiler::install(&sqlite);
+        let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
+        let statements = LruCache::new(capacity);
+        Ok(OpenConnection { sqlite, statements, compiler, counters, frames: Arc::default() })
+    }
+
+    /// Makes the session's figures those of a new connection.
+    fn forget_session(&self) {
+        self.sqlite.set_last_insert_rowid(0);
+        self.counters.begin_anew(self.sqlite.total_changes());
+    }
+}
+
+/// The kept connections of a file, with the settings they were opened with.
+#[derive(Debug, Default)]
+pub(crate) struct IdleConnections(Mutex<Vec<(Settings, OpenConnection)>>);
+
+impl IdleConnections {
+    /// A kept connection with these settings.
+    pub(crate) fn take(&self, settings: &Settings) -> Option<OpenConnection> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.iter().rposition(|(of, _)| {
+            (of.durability, of.foreign_keys) == (settings.durability, settings.foreign_keys)
+        })?;
+        Some(kept.remove(place).1)
+    }
+
+    /// Keeps a connection that is as new, unless there are enough.
+    pub(crate) fn keep(&self, settings: &Settings, connection: OpenConnection) {
+        connection.forget_session();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT_MAX {
+            kept.push((settings.clone(), connection));
+        }
+    }
+
+    /// Closes them all.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
