@@ -76,3 +76,8 @@ macro_rules! params {
         &[$($crate::Value::from($value)),+] as &[$crate::Value]
     };
 }
+
+/// The examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
