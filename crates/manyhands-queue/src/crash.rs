@@ -7,6 +7,7 @@
 pub const POINTS: &[&str] = &[
     "joined",
     "claimed",
+    "drawn",
     "published",
     "leading",
     "batch-begun",

@@ -20,13 +20,14 @@
 //!          280  frame_offset     u64   where in the -wal file its commit frame goes
 //!          288  frame_header     3 u64 the frame's 24 bytes of header
 //!          312  frame_change     u64   the wal-index's change counter before the commit
-//!          320  slot_hint        u64   where to look for a free slot
+//!          320  slot_hint        u64   where to look for a free slot, and where nobody else does
 //!          328  member_hint      u64   where to look for a free member number
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_bell        u32   futex: a slot was freed
 //!          384  statistics       see `Statistics`
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
-//!   36864  slots, 2048 of 2048 bytes
+//!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
+//!   53248  slots, 2048 of 2048 bytes
 //!            0  word             u64   see slot.rs
 //!            8  bell             u32   futex: the slot changed
 //!           12  sleeping         u32   1 while the owner may sleep on the bell
@@ -37,7 +38,7 @@
 //!           40  called_ns        u64   when a leader first called the owner of this turn
 //!           48  label            5 u64
 //!          128  payload          1920 bytes: the request, then the answer, each 8-byte aligned
-//! 4231168  end
+//! 4247552  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -225,7 +226,8 @@ pub(crate) struct Slot {
 pub(crate) struct Shared {
     pub(crate) header: Header,
     pub(crate) ring: PageAligned<[AtomicU64; RING]>,
-    pub(crate) slots: [Slot; SLOTS],
+    pub(crate) in_use: PageAligned<[AtomicU32; MEMBERS]>,
+    pub(crate) slots: PageAligned<[Slot; SLOTS]>,
 }
 
 #[repr(C, align(4096))]
@@ -244,12 +246,13 @@ const _: () = {
     assert!(offset_of!(Header, hints) == 320);
     assert!(offset_of!(Header, statistics) == 384);
     assert!(offset_of!(Shared, ring) == 4096);
-    assert!(offset_of!(Shared, slots) == 36864);
+    assert!(offset_of!(Shared, in_use) == 36864);
+    assert!(offset_of!(Shared, slots) == 53248);
     assert!(offset_of!(Slot, published_ns) == 32);
     assert!(offset_of!(Slot, payload) == 128);
     assert!(size_of::<Slot>() == 2048);
     // `Shared` is page-aligned, so its size is rounded up to whole pages.
-    assert!(FILE_BYTES == (36864 + SLOTS * 2048).next_multiple_of(4096));
+    assert!(FILE_BYTES == (53248 + SLOTS * 2048).next_multiple_of(4096));
 };
 
 #[cfg(test)]

@@ -18,11 +18,21 @@
 
 mod clock;
 pub mod crash;
+#[cfg(not(any(loom, shuttle)))]
 mod fork;
+mod join;
 mod layout;
 mod leader;
+#[cfg(not(any(loom, shuttle)))]
 mod member;
+#[cfg(all(test, any(loom, shuttle)))]
+mod model;
 mod queue;
+#[cfg(not(any(loom, shuttle)))]
+mod region;
+/// Model checkers replace the file by memory of one process.
+#[cfg(any(loom, shuttle))]
+#[path = "region_in_memory.rs"]
 mod region;
 mod slot;
 mod sync;
@@ -30,10 +40,10 @@ mod ticket;
 mod wait;
 
 pub use clock::Deadline;
+pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{CommitFrame, Entry, Inheritance, Lead, LeaderInfo, Unresolved};
 pub use queue::{Claim, Kind, Published, Queue, Stage};
-pub use region::{JoinError, JoinOptions};
 pub use slot::{SlotState, SlotWord};
 pub use ticket::Ticket;
 pub use wait::Waited;

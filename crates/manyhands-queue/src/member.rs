@@ -6,10 +6,13 @@
 //! code of the process that opens and closes the file cannot drop them (POSIX record locks would go),
 //! and each process has exactly one descriptor of a queue file.
 
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use crate::fork;
 use crate::layout::MEMBERS;
 
 /// First lock byte; behind any file that could exist.
@@ -18,6 +21,49 @@ const LOCKS_BASE: i64 = 1 << 40;
 const JOIN_BYTE: i64 = LOCKS_BASE;
 /// The byte of member 0.
 const MEMBER_BASE: i64 = LOCKS_BASE + 1;
+
+/// An open queue file with its locks. Dropping it lets go of them; a forked child never holds it.
+#[derive(Debug)]
+pub(crate) struct MemberFile {
+    /// In a forked child `fork` has closed it.
+    file: ManuallyDrop<File>,
+    generation: u64,
+}
+
+impl MemberFile {
+    pub(crate) fn new(file: File) -> io::Result<MemberFile> {
+        if !fork::register(file.as_raw_fd()) {
+            return Err(io::Error::other("this process has 1024 databases open already"));
+        }
+        Ok(MemberFile { file: ManuallyDrop::new(file), generation: fork::generation() })
+    }
+
+    /// True in a child that got this from its parent by `fork()`.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != fork::generation()
+    }
+}
+
+impl Deref for MemberFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for MemberFile {
+    fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
+        // By hand and not by closing: a child that is forked just before the close would keep them.
+        let _ = set_lock(&self.file, LockKind::None, JOIN_BYTE, 1 + MEMBERS as i64);
+        fork::unregister(self.file.as_raw_fd());
+        // SAFETY: dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.file) };
+    }
+}
 
 /// What kind of lock to ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,11 +127,6 @@ pub(crate) fn enlist(file: &File, hint: u64) -> io::Result<Option<u16>> {
         }
     }
     Ok(None)
-}
-
-/// Gives a member number back.
-pub(crate) fn discharge(file: &File, member: u16) -> io::Result<()> {
-    set_lock(file, LockKind::None, MEMBER_BASE + i64::from(member), 1).map(|_| ())
 }
 
 /// True while the process of another member lives. The own member number always answers false: ask

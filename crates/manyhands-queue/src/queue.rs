@@ -2,24 +2,30 @@
 
 use core::time::Duration;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{self, Deadline};
 use crate::crash;
 use crate::layout::{PAYLOAD_BYTES, SLOTS, Slot};
 use crate::region::{JoinError, JoinOptions, Region};
 use crate::slot::{SlotState, SlotWord};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 use crate::ticket::{self, Drawn, Ticket};
 use crate::wait::{self, Waited};
 
 /// How long a client sleeps before it looks again for slots whose owners died.
 const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
+/// How many recent slots a process remembers.
+const RECENT_MAX: usize = 64;
+
 /// A process's membership in the queue of one database.
 #[derive(Debug)]
 pub struct Queue {
     pub(crate) region: Region,
+    /// Slots that this process freed lately. They are probably free still, and in its cache; a process
+    /// that used them in turn would touch all pages of the file.
+    recent: Mutex<Vec<u16>>,
 }
 
 impl Queue {
@@ -36,8 +42,12 @@ impl Queue {
         prepare: impl FnOnce() -> Result<(), E>,
     ) -> Result<Arc<Queue>, JoinError<E>> {
         let region = Region::join(path, options, prepare)?;
-        let queue = Arc::new(Queue { region });
-        queue.sweep(|member| member == queue.region.member());
+        let queue = Arc::new(Queue { region, recent: Mutex::default() });
+        // The number's last owner died with slots in use.
+        if queue.in_use().load(Ordering::Relaxed) != 0 {
+            queue.sweep(|member| member == queue.region.member());
+            queue.in_use().store(0, Ordering::Relaxed);
+        }
         Ok(queue)
     }
 
@@ -88,26 +98,18 @@ impl Queue {
     ///
     /// `None` when the deadline passed, or the queue is no longer sound.
     pub fn claim(self: &Arc<Queue>, deadline: Deadline) -> Option<Claim> {
-        let shared = self.region.shared();
-        let hints = &shared.header.hints.0;
+        let hints = &self.region.shared().header.hints.0;
+        // Before the slot: a death between the two costs the next owner of the number a look.
+        self.in_use().fetch_add(1, Ordering::Relaxed);
         loop {
             let bell = hints.free_bell.load(Ordering::Acquire);
-            let first = hints.slot.fetch_add(1, Ordering::Relaxed);
-            for step in 0..SLOTS as u64 {
-                let slot = (first.wrapping_add(step) % SLOTS as u64) as usize;
-                let claimed = SlotWord {
-                    state: SlotState::Claimed,
-                    member: self.region.member(),
-                    ticket: Ticket::NONE,
-                };
-                let word = &shared.slots[slot];
-                if word.word.load(Ordering::Relaxed) == 0 && word.advance(SlotWord::FREE, claimed) {
-                    crash::point("claimed");
-                    let queue = Arc::clone(self);
-                    return Some(Claim { queue, slot, request_bytes: 0, published: false });
-                }
+            if let Some(slot) = self.claim_free() {
+                crash::point("claimed");
+                let queue = Arc::clone(self);
+                return Some(Claim { queue, slot, request_bytes: 0, published: false });
             }
             if deadline.has_passed() || !self.is_sound() {
+                self.in_use().fetch_sub(1, Ordering::Relaxed);
                 return None;
             }
             if self.sweep(|member| !self.region.lives(member)) == 0 {
@@ -118,13 +120,56 @@ impl Queue {
         }
     }
 
+    /// Claims any free slot: a recent one, or the first from where nobody else looks.
+    fn claim_free(&self) -> Option<usize> {
+        loop {
+            let recent = self.recent().pop();
+            match recent {
+                Some(slot) if self.try_claim(usize::from(slot)) => return Some(usize::from(slot)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let first = self.region.shared().header.hints.0.slot.fetch_add(1, Ordering::Relaxed);
+        (0..SLOTS as u64)
+            .map(|step| (first.wrapping_add(step) % SLOTS as u64) as usize)
+            .find(|&slot| self.try_claim(slot))
+    }
+
+    fn try_claim(&self, slot: usize) -> bool {
+        let claimed = SlotWord {
+            state: SlotState::Claimed,
+            member: self.region.member(),
+            ticket: Ticket::NONE,
+        };
+        let slot = self.slot(slot);
+        slot.word.load(Ordering::Relaxed) == 0 && slot.advance(SlotWord::FREE, claimed)
+    }
+
+    /// The client of a claimed or published slot is done with it.
+    fn forget(&self, slot: usize) {
+        self.in_use().fetch_sub(1, Ordering::Relaxed);
+        let mut recent = self.recent();
+        if recent.len() < RECENT_MAX {
+            recent.push(slot as u16);
+        }
+    }
+
+    fn in_use(&self) -> &AtomicU32 {
+        &self.region.shared().in_use.0[usize::from(self.region.member())]
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Vec<u16>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Frees the slots of members for whom `is_gone`. Returns how many.
     ///
     /// Their pending requests are dropped: nobody waits for the answer. Taken and executed ones are
     /// the leader's and stay.
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
-        for slot in &self.region.shared().slots {
+        for slot in &self.region.shared().slots.0 {
             let Some(word) = slot.load() else { continue };
             let owned =
                 matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
@@ -136,7 +181,7 @@ impl Queue {
     }
 
     pub(crate) fn slot(&self, slot: usize) -> &Slot {
-        &self.region.shared().slots[slot]
+        &self.region.shared().slots.0[slot]
     }
 
     /// Frees the slot at `from`, and wakes a client that waits for one.
@@ -199,7 +244,7 @@ impl Claim {
     /// `Err` gives the claim back when the ring is full.
     pub fn publish(mut self, kind: Kind, label: &str) -> Result<Published, Claim> {
         let shared = self.queue.region.shared();
-        let slot = &shared.slots[self.slot];
+        let slot = self.queue.slot(self.slot);
         slot.kind.store(kind.to_bits(), Ordering::Relaxed);
         slot.request_bytes.store(self.request_bytes as u32, Ordering::Relaxed);
         slot.answer_bytes.store(0, Ordering::Relaxed);
@@ -249,6 +294,7 @@ impl Drop for Claim {
             ticket: Ticket::NONE,
         };
         self.queue.free(self.slot, claimed);
+        self.queue.forget(self.slot);
     }
 }
 
@@ -338,7 +384,11 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        if self.done || self.queue.is_inherited() {
+        if self.queue.is_inherited() {
+            return;
+        }
+        self.queue.forget(self.slot);
+        if self.done {
             return;
         }
         // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the

@@ -13,7 +13,6 @@
 //! file system: [`JoinError`] says which. The file may be deleted or overwritten later: see
 //! [`Region::is_sound`].
 
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::fs::{File, OpenOptions};
@@ -23,109 +22,29 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::clock::Deadline;
+use crate::crash;
+use crate::join::{JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
-use crate::member::{self, LockKind};
+use crate::member::{self, LockKind, MemberFile};
 use crate::sync::Ordering;
 use crate::ticket::Ticket;
-use crate::{crash, fork};
 
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
-
-/// What joining needs to know.
-#[derive(Clone, Copy, Debug)]
-pub struct JoinOptions {
-    /// A word that all members must agree on: the number of the SQLite version.
-    pub program: u64,
-    /// Permission bits for a new file: those of the database.
-    pub mode: u32,
-    /// User id for a new file, and the only owner accepted: the database's.
-    pub owner: u32,
-    /// Group id for a new file: the database's.
-    pub group: u32,
-    /// When to give up waiting for others who join or leave.
-    pub deadline: Deadline,
-}
-
-/// Why a queue could not be joined. `E` is the error of the first member's preparation.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError<E> {
-    /// The operating system refused.
-    #[error("cannot {action} the queue file {path}: {source}")]
-    System {
-        /// What was tried.
-        action: &'static str,
-        /// The queue file.
-        path: PathBuf,
-        /// The refusal.
-        source: io::Error,
-    },
-    /// A network file system: neither its locks nor its mappings are shared between machines.
-    #[error(
-        "{path} is on a network file system ({file_system}); SQLite's WAL mode and Manyhands need a local disk"
-    )]
-    Network {
-        /// The queue file.
-        path: PathBuf,
-        /// The file system's usual name.
-        file_system: &'static str,
-    },
-    /// The file was not made by the database's owner for this purpose.
-    #[error(
-        "the queue file {path} is not safe to use: {reason}; remove it if no program uses the database"
-    )]
-    Unsafe {
-        /// The queue file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// Programs with another version of Manyhands or of SQLite have the database open now.
-    #[error(
-        "{path} is in use by another version (queue layout {layout}, SQLite {program}); let those programs end, or use the same version"
-    )]
-    OtherVersion {
-        /// The queue file.
-        path: PathBuf,
-        /// Their layout number.
-        layout: u64,
-        /// Their SQLite version number.
-        program: u64,
-    },
-    /// All member numbers are taken.
-    #[error("4096 processes have {path} open already")]
-    TooManyMembers {
-        /// The queue file.
-        path: PathBuf,
-    },
-    /// Another process held the join lock until the deadline.
-    #[error(
-        "timed out joining the queue {path}: another process is opening or closing the database"
-    )]
-    TimedOut {
-        /// The queue file.
-        path: PathBuf,
-    },
-    /// The first member's preparation failed.
-    #[error("{0}")]
-    Preparation(E),
-}
 
 /// The mapped file and this process's membership.
 #[derive(Debug)]
 pub(crate) struct Region {
     shared: NonNull<Shared>,
     /// Carries the locks. Never mapped: a mapping keeps its open file alive, and a forked child inherits
-    /// mappings, so that its parent's locks would outlive the parent. Closed by `drop`, but not in a
-    /// forked child, where `fork` closed it.
-    file: ManuallyDrop<File>,
+    /// mappings, so that its parent's locks would outlive the parent.
+    file: MemberFile,
     path: PathBuf,
     device: u64,
     inode: u64,
     member: u16,
     /// As this process's own pid namespace counts.
     pid: u32,
-    generation: u64,
 }
 
 // SAFETY: the mapping is shared between processes by design: all of it is atomics.
@@ -156,7 +75,7 @@ impl Region {
             let identity = FileIdentity::read(&file);
             if others {
                 match identity.verdict(options) {
-                    Verdict::Sound => return Region::enter(file, path, options),
+                    Verdict::Sound => return Region::enter(file, path),
                     Verdict::OtherVersion => {
                         return Err(JoinError::OtherVersion {
                             path: path.to_path_buf(),
@@ -175,7 +94,7 @@ impl Region {
                 build(&file, options).map_err(system("build"))?;
                 prepare().map_err(JoinError::Preparation)?;
                 complete(&file).map_err(system("build"))?;
-                return Region::enter(file, path, options);
+                return Region::enter(file, path);
             } else {
                 kind = LockKind::Exclusive;
             }
@@ -183,20 +102,19 @@ impl Region {
     }
 
     /// Becomes a member of the complete file, whose join lock is held, and lets go of the lock.
-    fn enter<E>(file: File, path: &Path, options: &JoinOptions) -> Result<Region, JoinError<E>> {
+    fn enter<E>(file: MemberFile, path: &Path) -> Result<Region, JoinError<E>> {
         let system =
             |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let shared = map(&file).map_err(system("map"))?;
         let metadata = file.metadata().map_err(system("look at"))?;
         let mut region = Region {
             shared,
-            file: ManuallyDrop::new(file),
+            file,
             path: path.to_path_buf(),
             device: metadata.dev(),
             inode: metadata.ino(),
             member: 0,
             pid: std::process::id(),
-            generation: fork::generation(),
         };
         let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
         let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
@@ -204,12 +122,7 @@ impl Region {
             return Err(JoinError::TooManyMembers { path: path.to_path_buf() });
         };
         region.member = member;
-        if !fork::register(region.file.as_raw_fd()) {
-            let source = io::Error::other("this process has 1024 databases open already");
-            return Err(system("open")(source));
-        }
         member::lock_joining(&region.file, LockKind::None).map_err(system("unlock"))?;
-        let _ = options;
         crash::point("joined");
         Ok(region)
     }
@@ -241,7 +154,7 @@ impl Region {
 
     /// True in a child that got this region from its parent by `fork()`.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.generation != fork::generation()
+        self.file.is_inherited()
     }
 
     /// False when the file must be left: it was overwritten, or somebody declared it retired.
@@ -278,16 +191,14 @@ impl Drop for Region {
             crash::point("leaving");
             let _ = std::fs::remove_file(&self.path);
         }
-        let _ = member::discharge(&self.file, self.member);
         // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
         unsafe { libc::munmap(self.shared.as_ptr().cast(), FILE_BYTES) };
-        fork::unregister(self.file.as_raw_fd());
-        // SAFETY: dropped once, here. Closing also lets go of the join lock.
-        unsafe { ManuallyDrop::drop(&mut self.file) };
+        // The locks go with `file`.
     }
 }
 
-fn open(path: &Path, options: &JoinOptions) -> io::Result<File> {
+/// Opens the file, or creates it if there is none.
+fn open(path: &Path, options: &JoinOptions) -> io::Result<MemberFile> {
     let open = |create_new| {
         OpenOptions::new()
             .read(true)
@@ -297,18 +208,23 @@ fn open(path: &Path, options: &JoinOptions) -> io::Result<File> {
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
             .open(path)
     };
-    match open(false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        result => return result,
-    }
-    let file = match open(true) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return open(false),
-        result => result?,
+    let file = loop {
+        match open(false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => return MemberFile::new(result?),
+        }
+        match open(true) {
+            // It came into being just now. The last member may remove it just as fast: look again.
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && !options.deadline.has_passed() => {}
+            result => break MemberFile::new(result?)?,
+        }
     };
     // The umask may have taken bits that the database has.
     file.set_permissions(PermissionsExt::from_mode(options.mode))?;
     if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::fchown(&file, Some(options.owner), Some(options.group))?;
+        std::os::unix::fs::fchown(&*file, Some(options.owner), Some(options.group))?;
     }
     Ok(file)
 }
@@ -345,7 +261,7 @@ fn refuse_unsafe<E>(file: &File, path: &Path, options: &JoinOptions) -> Result<(
     if !metadata.is_file() {
         return Err(refuse("it is not a regular file"));
     }
-    if metadata.nlink() != 1 {
+    if metadata.nlink() > 1 {
         return Err(refuse("it has several names (hard links)"));
     }
     if metadata.uid() != options.owner {

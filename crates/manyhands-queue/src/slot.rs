@@ -117,12 +117,10 @@ impl Slot {
 
     /// Moves the slot from `from` to `to`. False when the slot was no longer at `from`: somebody
     /// else moved it first.
-    ///
-    /// SeqCst, since [`crate::wait`] relies on one total order of this store and of `sleeping`.
     pub(crate) fn advance(&self, from: SlotWord, to: SlotWord) -> bool {
         assert!(from.state.may_become(to.state), "no way from {:?} to {:?}", from.state, to.state);
         self.word
-            .compare_exchange(from.to_bits(), to.to_bits(), Ordering::SeqCst, Ordering::Relaxed)
+            .compare_exchange(from.to_bits(), to.to_bits(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 }

@@ -1,19 +1,24 @@
 //! Waiting and waking.
 //!
 //! A sleeper announces itself (`sleeping = 1`), looks once more at what it waits for, and sleeps on
-//! the bell. A waker changes what is waited for, looks at `sleeping`, and rings. All four are
-//! sequentially consistent, so at least one of the two sees the other. Nevertheless a bell is a hint,
-//! never the truth: every sleep has an end, and the sleeper looks for itself.
+//! the bell. A waker changes what is waited for, looks at `sleeping`, and rings. Between its two steps
+//! each has a sequentially consistent fence, so at least one of the two sees the other. Nevertheless a
+//! bell is a hint, never the truth: every sleep has an end, and the sleeper looks for itself.
 
 use core::time::Duration;
 
-use crate::clock::{Deadline, now_ns};
+use crate::clock::Deadline;
+#[cfg(not(any(loom, shuttle)))]
+use crate::clock::now_ns;
 use crate::layout::Slot;
 use crate::queue::{Published, Stage};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, spin};
+#[cfg(not(any(loom, shuttle)))]
+use crate::sync::AtomicU64;
+use crate::sync::{AtomicU32, Ordering, fence, spin};
 
 /// How long a waiter watches its slot before it sleeps. To sleep and be woken across cores costs
 /// some 40 us, a commit takes 100 us: longer would only take the processor from who works.
+#[cfg(not(any(loom, shuttle)))]
 const SPIN_NS: u64 = 15_000;
 
 /// With more clients than this in the queue nobody watches: each of them has work for the processor
@@ -51,7 +56,8 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
         return Waited::Changed;
     }
     let bell = slot.bell.load(Ordering::Acquire);
-    slot.sleeping.store(1, Ordering::SeqCst);
+    slot.sleeping.store(1, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
     if !changed() {
         sleep(&slot.bell, bell, deadline.or_after(patience));
     }
@@ -124,7 +130,8 @@ pub(crate) fn wake(_bell: &AtomicU32) {}
 
 /// Rings the bell of `slot` if its owner may sleep. True when it did.
 pub(crate) fn ring(slot: &Slot) -> bool {
-    let sleeps = slot.sleeping.load(Ordering::SeqCst) != 0;
+    fence(Ordering::SeqCst);
+    let sleeps = slot.sleeping.load(Ordering::Relaxed) != 0;
     if sleeps {
         slot.bell.fetch_add(1, Ordering::Release);
         wake(&slot.bell);

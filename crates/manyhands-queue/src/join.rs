@@ -1,0 +1,85 @@
+//! Joining a queue: what it needs, and why it may be refused.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::clock::Deadline;
+
+/// What joining needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinOptions {
+    /// A word that all members must agree on: the number of the SQLite version.
+    pub program: u64,
+    /// Permission bits for a new file: those of the database.
+    pub mode: u32,
+    /// User id for a new file, and the only owner accepted: the database's.
+    pub owner: u32,
+    /// Group id for a new file: the database's.
+    pub group: u32,
+    /// When to give up waiting for others who join or leave.
+    pub deadline: Deadline,
+}
+
+/// Why a queue could not be joined. `E` is the error of the first member's preparation.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError<E> {
+    /// The operating system refused.
+    #[error("cannot {action} the queue file {path}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// The queue file.
+        path: PathBuf,
+        /// The refusal.
+        source: io::Error,
+    },
+    /// A network file system: neither its locks nor its mappings are shared between machines.
+    #[error(
+        "{path} is on a network file system ({file_system}); SQLite's WAL mode and Manyhands need a local disk"
+    )]
+    Network {
+        /// The queue file.
+        path: PathBuf,
+        /// The file system's usual name.
+        file_system: &'static str,
+    },
+    /// The file was not made by the database's owner for this purpose.
+    #[error(
+        "the queue file {path} is not safe to use: {reason}; remove it if no program uses the database"
+    )]
+    Unsafe {
+        /// The queue file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Programs with another version of Manyhands or of SQLite have the database open now.
+    #[error(
+        "{path} is in use by another version (queue layout {layout}, SQLite {program}); let those programs end, or use the same version"
+    )]
+    OtherVersion {
+        /// The queue file.
+        path: PathBuf,
+        /// Their layout number.
+        layout: u64,
+        /// Their SQLite version number.
+        program: u64,
+    },
+    /// All member numbers are taken.
+    #[error("4096 processes have {path} open already")]
+    TooManyMembers {
+        /// The queue file.
+        path: PathBuf,
+    },
+    /// Another process held the join lock until the deadline.
+    #[error(
+        "timed out joining the queue {path}: another process is opening or closing the database"
+    )]
+    TimedOut {
+        /// The queue file.
+        path: PathBuf,
+    },
+    /// The first member's preparation failed.
+    #[error("{0}")]
+    Preparation(E),
+}
