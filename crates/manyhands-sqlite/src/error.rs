@@ -20,6 +20,12 @@ impl Code {
         self.primary() == ffi::SQLITE_BUSY
     }
 
+    /// `SQLITE_BUSY` itself: somebody else held a lock for too long. (Its kin say something else:
+    /// `SQLITE_BUSY_SNAPSHOT`, for example, that a transaction has read and cannot write any more.)
+    pub fn is_lock_held(self) -> bool {
+        self.0 == ffi::SQLITE_BUSY
+    }
+
     /// `SQLITE_INTERRUPT`.
     pub fn is_interrupt(self) -> bool {
         self.primary() == ffi::SQLITE_INTERRUPT

@@ -7,17 +7,17 @@
 //! other copies of SQLite in one process, [`vfs`] is the shim that tells when a commit is being
 //! written.
 
+mod connection;
+mod statement;
+mod value;
+mod error;
 pub mod authorizer;
 mod callbacks;
-mod connection;
-mod error;
 mod functions;
+pub mod vfs;
 pub mod locks;
-mod statement;
 #[cfg(feature = "sync-count")]
 pub mod sync_count;
-mod value;
-pub mod vfs;
 
 pub use callbacks::Progress;
 pub use connection::{

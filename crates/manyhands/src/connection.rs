@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Kind, Lead};
+use manyhands_queue::Lead;
 use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
 use crate::busy::BusyWait;
-use crate::commit::{Client, Settled};
-use crate::database::{DatabaseFile, FileId};
+use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
 use crate::options::{Durability, Settings};
 use crate::prepared::{self, Prepared};
 use crate::registry::FileHandle;
-use crate::request::{self, Request, Session, StatementAnswer, StatementRequest};
-use crate::routing::{Facts, Route};
+use crate::request::Session;
+use crate::routing::Route;
 use crate::row::{Outcome, Row, RowView};
 use crate::{Error, Transaction};
 
@@ -44,7 +43,7 @@ pub struct Connection {
     pub(crate) particular: bool,
     /// Nothing was changed that the next user of the connection would notice.
     pub(crate) as_new: bool,
-    interrupted: Arc<AtomicBool>,
+    pub(crate) interrupted: Arc<AtomicBool>,
 }
 
 impl Connection {
@@ -112,7 +111,7 @@ impl Connection {
     /// As SQLite fails, with its extended code and message. A write that waits longer than the timeout
     /// fails with [`Error::is_timeout`] and has written nothing.
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
-        self.refuse_inherited()?;
+        self.begin_operation()?;
         let mut prepared = self.take_prepared(sql)?;
         let result = self.run(&mut prepared, sql, values);
         self.open_mut().statements.put(sql.to_string(), prepared);
@@ -138,7 +137,7 @@ impl Connection {
         values: &[Value],
         mut each: impl FnMut(&mut RowView<'_>) -> bool,
     ) -> Result<(), Error> {
-        self.refuse_inherited()?;
+        self.begin_operation()?;
         let mut prepared = self.take_prepared(sql)?;
         let statement = &mut prepared.statement;
         let result = if prepared.route != Route::Own {
@@ -165,7 +164,7 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; those before the one that failed have been executed.
     pub fn execute_script(&mut self, sql: &str) -> Result<(), Error> {
-        self.refuse_inherited()?;
+        self.begin_operation()?;
         let mut rest = sql;
         while !rest.is_empty() {
             let (prepared, used) = self.compile(rest)?;
@@ -199,7 +198,7 @@ impl Connection {
     /// The error of the first statement that failed; [`Error::statement_index`] says which. Then
     /// nothing was written.
     pub fn batch(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<Outcome>, Error> {
-        self.refuse_inherited()?;
+        self.begin_operation()?;
         if let Some(outcomes) = self.batch_as_request(statements)? {
             return Ok(outcomes);
         }
@@ -291,11 +290,13 @@ impl Connection {
         }
     }
 
-    fn refuse_inherited(&self) -> Result<(), Error> {
+    /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
+    fn begin_operation(&self) -> Result<(), Error> {
+        self.interrupted.store(false, Ordering::Relaxed);
         if self.sqlite().is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
     }
 
-    fn take_prepared(&mut self, sql: &str) -> Result<Prepared, Error> {
+    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Prepared, Error> {
         if let Some(prepared) = self.open_mut().statements.pop(sql) {
             return Ok(prepared);
         }
@@ -336,135 +337,6 @@ impl Connection {
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }
-        }
-    }
-
-    /// True when another connection would execute this session's writes as this one would.
-    fn may_travel(&self) -> bool {
-        self.file.is_some() && !self.particular
-    }
-
-    /// A write of its own transaction, which any connection can execute.
-    fn write(
-        &mut self,
-        prepared: &mut Prepared,
-        sql: &str,
-        values: &[Value],
-    ) -> Result<Outcome, Error> {
-        // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
-        let reading = self.sqlite().transaction() != sqlite::Transaction::None;
-        if !reading && let Some(lead) = self.lead_if_idle()? {
-            return self.step_leading(prepared, values, lead);
-        }
-        let statement =
-            StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() };
-        match self.submit(vec![statement])? {
-            Some(Settled::Answer(answer)) => {
-                let mut outcomes = self.accept(answer, &[Arc::clone(&prepared.columns)])?;
-                outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
-            }
-            Some(Settled::Turn(lead)) => {
-                // The leader could not execute it: next time it is not asked.
-                prepared.route = Route::Turn;
-                self.step_leading(prepared, values, lead)
-            }
-            None => self.step_in_turn(prepared, values),
-        }
-    }
-
-    fn lead_if_idle(&mut self) -> Result<Option<Lead>, Error> {
-        let Some(file) = self.file.as_deref() else { return Ok(None) };
-        self.client(file).lead_if_idle()
-    }
-
-    pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
-        Client {
-            file,
-            label: &self.settings.label,
-            began: Instant::now(),
-            deadline: Deadline::after(self.settings.timeout),
-            interrupted: &self.interrupted,
-        }
-    }
-
-    /// Sends statements to the queue; `None` when they do not fit into a slot.
-    fn submit(&self, statements: Vec<StatementRequest<'_>>) -> Result<Option<Settled>, Error> {
-        let Some(file) = self.file.as_deref() else { return Ok(None) };
-        let request = Request {
-            session: self.session,
-            last_insert_rowid: self.sqlite().last_insert_rowid(),
-            statements,
-        };
-        let mut bytes = Vec::new();
-        if request::encode(&request, &mut bytes).is_none() {
-            return Ok(None);
-        }
-        self.client(file).submit(Kind::Request, &bytes).map(Some)
-    }
-
-    /// Takes a leader's answer as if the statements had run here.
-    fn accept(
-        &mut self,
-        answer: request::Answer,
-        columns: &[Arc<[String]>],
-    ) -> Result<Vec<Outcome>, Error> {
-        let answers = answer.map_err(|failure| {
-            let (index, error) = (failure.statement, Error::from(failure.into_error()));
-            if columns.len() > 1 { error.in_statement(index) } else { error }
-        })?;
-        if answers.len() != columns.len() {
-            return Err(Error::refused("the answer does not fit the request"));
-        }
-        Ok(answers
-            .into_iter()
-            .zip(columns)
-            .map(|(done, columns)| self.accept_one(done, columns))
-            .collect())
-    }
-
-    fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
-        self.open().counters.ran_elsewhere(done.changes, done.total_changes);
-        self.sqlite().set_last_insert_rowid(done.last_insert_rowid);
-        let row = |values| Row::new(Arc::clone(columns), values);
-        Outcome {
-            changes: done.changes.unsigned_abs(),
-            last_insert_rowid: done.last_insert_rowid,
-            rows: done.rows.into_iter().map(row).collect(),
-        }
-    }
-
-    /// Sends a batch to the queue, if all of its statements can travel.
-    fn batch_as_request(
-        &mut self,
-        statements: &[(&str, &[Value])],
-    ) -> Result<Option<Vec<Outcome>>, Error> {
-        if !self.sqlite().is_autocommit() || !self.may_travel() {
-            return Ok(None);
-        }
-        let mut columns = Vec::with_capacity(statements.len());
-        let mut requests = Vec::with_capacity(statements.len());
-        let mut travels = true;
-        for (index, (sql, values)) in statements.iter().enumerate() {
-            let prepared = self.take_prepared(sql).map_err(|error| error.in_statement(index))?;
-            let reads_only =
-                prepared.facts == Facts::default() && prepared.statement.is_read_only();
-            travels &= prepared.route == Route::Request || reads_only;
-            columns.push(Arc::clone(&prepared.columns));
-            requests
-                .push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
-            self.open_mut().statements.put((*sql).to_string(), prepared);
-        }
-        if !travels || statements.is_empty() {
-            return Ok(None);
-        }
-        match self.submit(requests)? {
-            Some(Settled::Answer(answer)) => self.accept(answer, &columns).map(Some),
-            // The leader could not: the caller executes the batch in this turn.
-            Some(Settled::Turn(lead)) => {
-                self.hold(lead)?;
-                Ok(None)
-            }
-            None => Ok(None),
         }
     }
 

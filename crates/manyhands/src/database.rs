@@ -294,7 +294,7 @@ impl DatabaseFile {
 
     /// Says who holds the write lock, if `error` is that somebody does.
     pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
-        if !error.code.is_busy() {
+        if !error.code.is_lock_held() {
             return Error::from(error);
         }
         let mut path = self.path.as_os_str().to_owned();

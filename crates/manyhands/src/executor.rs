@@ -170,6 +170,8 @@ impl Executor {
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.
     pub(crate) fn begin(&mut self, deadline: Deadline) -> Result<(), sqlite::Error> {
+        // A leader that panicked left its transaction open.
+        self.rollback()?;
         self.busy.set(deadline.remaining());
         self.internal("BEGIN IMMEDIATE")
     }

@@ -34,27 +34,28 @@
 //! statement and decides its route; `commit` takes it through the queue; `batch` is the leader's work;
 //! `recover` is what happens when a leader dies.
 
-mod batch;
-mod busy;
-mod checkpoint;
-mod commit;
-mod connection;
 mod database;
-mod error;
-mod executor;
-mod idle;
-mod limits;
-mod options;
-mod prepared;
-mod recover;
 mod registry;
-mod request;
+mod idle;
+mod connection;
+mod prepared;
 mod routing;
-mod row;
-mod session;
-mod stats;
-mod transaction;
+mod write;
+mod request;
+mod commit;
+mod batch;
+mod executor;
 mod turn;
+mod recover;
+mod checkpoint;
+mod session;
+mod transaction;
+mod busy;
+mod row;
+mod options;
+mod limits;
+mod error;
+mod stats;
 
 pub use connection::{Connection, InterruptHandle};
 pub use database::Database;

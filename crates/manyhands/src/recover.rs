@@ -13,6 +13,8 @@
 //!   above the announced one.
 //! * It announced nothing: there was no commit frame.
 
+use std::time::Instant;
+
 use manyhands_queue::{CommitFrame, Deadline, Inheritance, Lead, Unresolved};
 use manyhands_sqlite::vfs::WalIndexHeader;
 
@@ -51,7 +53,8 @@ fn look(
 ) -> Result<bool, Error> {
     let mut executor = file.executor(lead.queue())?;
     let executor = executor.get();
-    executor.begin(deadline)?;
+    let began = Instant::now();
+    executor.begin(deadline).map_err(|error| file.describe_busy(error, began.elapsed()))?;
     let header = executor.connection().wal_index();
     let found = executor.connection().wal_frame_header(frame.offset);
     executor.rollback()?;
