@@ -174,6 +174,16 @@ impl Statement {
         Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
     }
 
+    /// How often SQLite has compiled the statement again because the schema had changed. Then its
+    /// columns may be others.
+    pub fn recompilations(&self) -> u32 {
+        // SAFETY: the statement is alive; 0 leaves the counter as it is.
+        let count = unsafe {
+            ffi::sqlite3_stmt_status(self.raw(), ffi::SQLITE_STMTSTATUS_REPREPARE, 0)
+        };
+        count.unsigned_abs()
+    }
+
     /// The index of the highest parameter.
     pub fn parameter_count(&self) -> usize {
         // SAFETY: the statement is alive.

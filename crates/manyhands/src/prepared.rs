@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
-use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, ValueRef};
+use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
 use crate::routing::{self, Compiled, Facts, Route};
+use crate::row::Row;
 
 /// A compiled statement and what is known of it.
 #[derive(Debug)]
@@ -14,8 +15,42 @@ pub(crate) struct Prepared {
     pub(crate) statement: Statement,
     pub(crate) facts: Facts,
     pub(crate) route: Route,
-    /// The columns' names.
+    /// The columns' names, as of `recompilations`.
     pub(crate) columns: Arc<[String]>,
+    recompilations: u32,
+}
+
+impl Prepared {
+    /// Runs the statement to its end, and collects its rows.
+    pub(crate) fn fetch_all(&mut self, values: &[Value]) -> Result<Vec<Row>, sqlite::Error> {
+        self.statement.bind_all(values.iter().map(Value::as_ref))?;
+        let mut rows = Vec::new();
+        while self.statement.step()? == Step::Row {
+            if rows.is_empty() {
+                self.refresh_columns();
+            }
+            let values = (0..self.columns.len())
+                .map(|column| self.statement.column(column).to_owned())
+                .collect();
+            rows.push(Row::new(Arc::clone(&self.columns), values));
+        }
+        Ok(rows)
+    }
+
+    /// Looks at the columns again, if the schema has changed since.
+    fn refresh_columns(&mut self) {
+        let now = self.statement.recompilations();
+        if self.recompilations != now {
+            self.recompilations = now;
+            self.columns = column_names(&self.statement);
+        }
+    }
+}
+
+fn column_names(statement: &Statement) -> Arc<[String]> {
+    (0..statement.column_count())
+        .map(|column| statement.column_name(column).unwrap_or_default())
+        .collect()
 }
 
 /// Listens to a connection's authorizer.
@@ -49,10 +84,9 @@ impl Compiler {
             let compiled =
                 Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
             let route = routing::route(&facts, compiled);
-            let columns = (0..statement.column_count())
-                .map(|column| statement.column_name(column).unwrap_or_default())
-                .collect();
-            Prepared { statement, facts, route, columns }
+            let columns = column_names(&statement);
+            let recompilations = statement.recompilations();
+            Prepared { statement, facts, route, columns, recompilations }
         });
         Ok((prepared, used))
     }

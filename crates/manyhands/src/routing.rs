@@ -66,6 +66,11 @@ impl Facts {
 }
 
 impl Facts {
+    /// True for INSERT, UPDATE and DELETE, which count the rows that they change.
+    pub(crate) fn changes_rows(&self) -> bool {
+        !self.schema && !self.temp_schema && !self.writes.is_empty()
+    }
+
     /// True when a connection is as it was before, after the statement has run on it.
     pub(crate) fn leaves_no_trace(&self) -> bool {
         let sets = matches!(self.pragma, Some((_, Some(_))));

@@ -1,11 +1,10 @@
 //! Statements that a connection executes itself, while it holds the turn.
 
 use core::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::{Lead, crash};
-use manyhands_sqlite::{self as sqlite, Step, Value};
+use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::batch;
@@ -14,7 +13,7 @@ use crate::database::DatabaseFile;
 use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::routing::Facts;
-use crate::row::{Outcome, Row};
+use crate::row::Outcome;
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -100,27 +99,15 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        let statement = &mut prepared.statement;
-        let writes = !statement.is_read_only();
-        if writes {
+        let counts = prepared.facts.changes_rows();
+        if counts {
             self.open().counters.runs_here();
         }
-        let mut run = || -> Result<Vec<Row>, sqlite::Error> {
-            statement.bind_all(values.iter().map(Value::as_ref))?;
-            let mut rows = Vec::new();
-            while statement.step()? == Step::Row {
-                let values = (0..prepared.columns.len())
-                    .map(|column| statement.column(column).to_owned())
-                    .collect();
-                rows.push(Row::new(Arc::clone(&prepared.columns), values));
-            }
-            Ok(rows)
-        };
-        let result = run();
-        statement.reset();
+        let result = prepared.fetch_all(values);
+        prepared.statement.reset();
         match result {
             Ok(rows) => Ok(Outcome {
-                changes: if writes { self.sqlite().changes().unsigned_abs() } else { 0 },
+                changes: if counts { self.sqlite().changes().unsigned_abs() } else { 0 },
                 last_insert_rowid: self.sqlite().last_insert_rowid(),
                 rows,
             }),
