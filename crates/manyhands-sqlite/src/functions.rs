@@ -14,36 +14,38 @@ pub struct SessionCounters {
     /// The last INSERT, UPDATE or DELETE ran elsewhere, and changed `changes` rows.
     elsewhere: AtomicBool,
     changes: AtomicI64,
+    /// What the own connection answered then.
+    here: AtomicI64,
     total: AtomicI64,
 }
 
 impl SessionCounters {
-    /// A statement ran elsewhere.
-    pub fn ran_elsewhere(&self, changes: i64, total_changes: i64) {
+    /// A statement ran elsewhere. `here` is what the own connection's `changes()` answers meanwhile.
+    pub fn ran_elsewhere(&self, changes: i64, total_changes: i64, here: i64) {
         self.changes.store(changes, Ordering::Relaxed);
         self.total.fetch_add(total_changes, Ordering::Relaxed);
+        self.here.store(here, Ordering::Relaxed);
         self.elsewhere.store(true, Ordering::Relaxed);
     }
 
-    /// Starts counting for a new session on a connection that has counted `total_here` so far.
-    pub fn begin_anew(&self, total_here: i64) {
-        self.changes.store(0, Ordering::Relaxed);
-        self.total.store(-total_here, Ordering::Relaxed);
-        self.elsewhere.store(true, Ordering::Relaxed);
+    /// Starts counting for a new session on a connection that has counted so much so far.
+    pub fn begin_anew(&self, changes_here: i64, total_here: i64) {
+        self.total.store(0, Ordering::Relaxed);
+        self.ran_elsewhere(0, -total_here, changes_here);
     }
 
-    /// A statement is about to run on the session's own connection.
-    pub fn runs_here(&self) {
+    /// A statement has run on the session's own connection.
+    pub fn ran_here(&self) {
         self.elsewhere.store(false, Ordering::Relaxed);
     }
 
     /// Rows changed by the session's last INSERT, UPDATE or DELETE, given the own connection's answer.
+    ///
+    /// While a statement runs here after one that ran elsewhere, the answer is that of the one before,
+    /// until the statement, or a trigger of it, has counted rows itself.
     pub fn changes(&self, here: i64) -> i64 {
-        if self.elsewhere.load(Ordering::Relaxed) {
-            self.changes.load(Ordering::Relaxed)
-        } else {
-            here
-        }
+        let before = self.elsewhere.load(Ordering::Relaxed) && self.here.load(Ordering::Relaxed) == here;
+        if before { self.changes.load(Ordering::Relaxed) } else { here }
     }
 
     /// Rows changed since the session began, given the own connection's answer.

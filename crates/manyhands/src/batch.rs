@@ -173,7 +173,7 @@ fn settle_failed_commit(
     let _ = executor.rollback();
     if error.code.is_failed_sync() {
         file.fail();
-        let answer: Answer = Err(Failure::new(0, error));
+        let answer: Answer = Err(Failure::new(0, None, error));
         for entry in executed {
             lead.replace_answer(entry, |room| {
                 let mut bytes = Vec::new();

@@ -20,7 +20,7 @@ use manyhands_sqlite::{self as sqlite, Progress, Setting, Statement, Step};
 
 use crate::busy::BusyWait;
 use crate::limits;
-use crate::request::{self, Answer, Failure, Request, Session, StatementAnswer, StatementRequest};
+use crate::request::{self, Answer, Counts, Failure, Request, Session, StatementAnswer, StatementRequest};
 
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -237,6 +237,7 @@ impl Executor {
 
     fn execute_decoded(&mut self, request: &Request<'_>) -> Result<Answer, Executed> {
         self.connection.set_last_insert_rowid(request.last_insert_rowid);
+        let total_before = self.connection.total_changes();
         let several = request.statements.len() > 1;
         if several {
             self.internal("SAVEPOINT request").map_err(|_| Executed::Spoiled)?;
@@ -250,7 +251,7 @@ impl Executor {
                         self.internal("ROLLBACK TO request").map_err(|_| Executed::Spoiled)?;
                         self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
                     }
-                    return Ok(Err(Failure::new(index, &error)));
+                    return Ok(Err(Failure::new(index, Some(self.counts(total_before)), &error)));
                 }
                 Err(StatementError::NotHere) if index == 0 && !several => {
                     return Err(Executed::NotHere);
@@ -298,12 +299,16 @@ impl Executor {
             }
             Err(_) => return Err(StatementError::Spoiled),
         };
-        Ok(StatementAnswer {
+        Ok(StatementAnswer { counts: self.counts(before), rows })
+    }
+
+    /// What SQLite counts now, for a session that began when the total was `total_before`.
+    fn counts(&self, total_before: i64) -> Counts {
+        Counts {
             changes: self.connection.changes(),
-            total_changes: self.connection.total_changes() - before,
+            total_changes: self.connection.total_changes() - total_before,
             last_insert_rowid: self.connection.last_insert_rowid(),
-            rows,
-        })
+        }
     }
 }
 

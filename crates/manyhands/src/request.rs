@@ -42,12 +42,18 @@ pub(crate) struct Request<'a> {
     pub(crate) statements: Vec<StatementRequest<'a>>,
 }
 
-/// What one statement did.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StatementAnswer {
+/// What SQLite counts for the session of a statement, also if it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Counts {
     pub(crate) changes: i64,
     pub(crate) total_changes: i64,
     pub(crate) last_insert_rowid: i64,
+}
+
+/// What one statement did.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StatementAnswer {
+    pub(crate) counts: Counts,
     pub(crate) rows: Vec<Vec<Value>>,
 }
 
@@ -55,6 +61,8 @@ pub(crate) struct StatementAnswer {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) statement: usize,
+    /// `None` when nothing of the request was executed.
+    pub(crate) counts: Option<Counts>,
     pub(crate) code: i32,
     pub(crate) message: String,
 }
@@ -63,8 +71,12 @@ pub(crate) struct Failure {
 pub(crate) type Answer = Result<Vec<StatementAnswer>, Failure>;
 
 impl Failure {
-    pub(crate) fn new(statement: usize, error: &manyhands_sqlite::Error) -> Failure {
-        Failure { statement, code: error.code.0, message: error.message.clone() }
+    pub(crate) fn new(
+        statement: usize,
+        counts: Option<Counts>,
+        error: &manyhands_sqlite::Error,
+    ) -> Failure {
+        Failure { statement, counts, code: error.code.0, message: error.message.clone() }
     }
 
     pub(crate) fn into_error(self) -> manyhands_sqlite::Error {

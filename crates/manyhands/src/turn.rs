@@ -100,11 +100,11 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         let counts = prepared.facts.changes_rows();
-        if counts {
-            self.open().counters.runs_here();
-        }
         let result = prepared.fetch_all(values);
         prepared.statement.reset();
+        if counts {
+            self.open().counters.ran_here();
+        }
         match result {
             Ok(rows) => Ok(Outcome {
                 changes: if counts { self.sqlite().changes().unsigned_abs() } else { 0 },

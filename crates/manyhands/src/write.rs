@@ -11,7 +11,7 @@ use crate::commit::{Client, Settled};
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::prepared::Prepared;
-use crate::request::{self, Request, StatementAnswer, StatementRequest};
+use crate::request::{self, Counts, Request, StatementAnswer, StatementRequest};
 use crate::routing::{Facts, Route};
 use crate::row::{Outcome, Row};
 
@@ -86,6 +86,9 @@ impl Connection {
         columns: &[Arc<[String]>],
     ) -> Result<Vec<Outcome>, Error> {
         let answers = answer.map_err(|failure| {
+            if let Some(counts) = &failure.counts {
+                self.count(counts);
+            }
             let (index, error) = (failure.statement, Error::from(failure.into_error()));
             if columns.len() > 1 { error.in_statement(index) } else { error }
         })?;
@@ -99,13 +102,19 @@ impl Connection {
             .collect())
     }
 
+    /// Makes this session count what was counted elsewhere.
+    fn count(&self, counts: &Counts) {
+        let here = self.sqlite().changes();
+        self.open().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
+        self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
+    }
+
     fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
-        self.open().counters.ran_elsewhere(done.changes, done.total_changes);
-        self.sqlite().set_last_insert_rowid(done.last_insert_rowid);
+        self.count(&done.counts);
         let row = |values| Row::new(Arc::clone(columns), values);
         Outcome {
-            changes: done.changes.unsigned_abs(),
-            last_insert_rowid: done.last_insert_rowid,
+            changes: done.counts.changes.unsigned_abs(),
+            last_insert_rowid: done.counts.last_insert_rowid,
             rows: done.rows.into_iter().map(row).collect(),
         }
     }
