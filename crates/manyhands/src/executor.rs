@@ -20,6 +20,7 @@ use manyhands_sqlite::{self as sqlite, Progress, Setting, Statement, Step};
 
 use crate::busy::BusyWait;
 use crate::limits;
+use crate::prepared;
 use crate::request::{self, Answer, Counts, Failure, Request, Session, StatementAnswer, StatementRequest};
 
 /// What became of one request.
@@ -276,7 +277,7 @@ impl Executor {
         request: &StatementRequest<'_>,
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection.total_changes();
-        let stepped = Cell::new(false);
+        let (stepped, same_columns) = (Cell::new(false), Cell::new(true));
         let rows = self.with_statement(request.sql, |statement| {
             statement.bind_all(request.values.iter().copied())?;
             stepped.set(true);
@@ -288,9 +289,14 @@ impl Executor {
                 rows.push(row);
             }
             statement.reset();
+            if request.columns != 0 || statement.column_count() != 0 {
+                let names = prepared::column_names(statement);
+                same_columns.set(prepared::columns_digest(&names) == request.columns);
+            }
             Ok(rows)
         });
         let rows = match rows {
+            Ok(_) if !same_columns.get() => return Err(StatementError::Spoiled),
             Ok(rows) => rows,
             // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
             Err(_) if !stepped.get() => return Err(StatementError::NotHere),

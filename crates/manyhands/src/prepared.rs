@@ -1,6 +1,7 @@
 //! Compiling: what SQLite's authorizer says of a statement decides its route.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
@@ -47,7 +48,15 @@ impl Prepared {
     }
 }
 
-fn column_names(statement: &Statement) -> Arc<[String]> {
+/// A number that differs when the columns of a statement differ; 0 for none. It travels with a request, so
+/// that a leader that sees a newer schema does not answer with rows of other columns.
+pub(crate) fn columns_digest(names: &[String]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    names.hash(&mut hasher);
+    if names.is_empty() { 0 } else { hasher.finish() | 1 }
+}
+
+pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
     (0..statement.column_count())
         .map(|column| statement.column_name(column).unwrap_or_default())
         .collect()

@@ -29,6 +29,8 @@ impl Session {
 pub(crate) struct StatementRequest<'a> {
     #[serde(borrow)]
     pub(crate) sql: &'a str,
+    /// Which columns the requester expects, see `prepared::columns_digest`.
+    pub(crate) columns: u64,
     #[serde(borrow)]
     pub(crate) values: Vec<ValueRef<'a>>,
 }

@@ -100,9 +100,15 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         let counts = prepared.facts.changes_rows();
+        let changes_before = self.sqlite().changes();
         let result = prepared.fetch_all(values);
         prepared.statement.reset();
-        if counts {
+        // One that could not even be compiled again has counted nothing.
+        let ran = match &result {
+            Ok(_) => true,
+            Err(error) => error.code.is_constraint() || self.sqlite().changes() != changes_before,
+        };
+        if counts && ran {
             self.open().counters.ran_here();
         }
         match result {

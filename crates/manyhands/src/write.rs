@@ -10,7 +10,7 @@ use crate::Error;
 use crate::commit::{Client, Settled};
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
-use crate::prepared::Prepared;
+use crate::prepared::{self, Prepared};
 use crate::request::{self, Counts, Request, StatementAnswer, StatementRequest};
 use crate::routing::{Facts, Route};
 use crate::row::{Outcome, Row};
@@ -33,11 +33,14 @@ impl Connection {
         if !reading && let Some(lead) = self.lead_if_idle()? {
             return self.step_leading(prepared, values, lead);
         }
-        let statement =
-            StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() };
+        let columns = prepared::columns_digest(&prepared.columns);
+        let values_sent = values.iter().map(Value::as_ref).collect();
+        let statement = StatementRequest { sql, columns, values: values_sent };
         match self.submit(vec![statement])? {
             Some(Settled::Answer(answer)) => {
-                let mut outcomes = self.accept(answer, &[Arc::clone(&prepared.columns)])?;
+                let columns = [Arc::clone(&prepared.columns)];
+                let mut outcomes =
+                    self.accept(answer, &columns).map_err(|(_, error)| error)?;
                 outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
             }
             Some(Settled::Turn(lead)) => {
@@ -79,21 +82,22 @@ impl Connection {
         self.client(file).submit(Kind::Request, &bytes).map(Some)
     }
 
-    /// Takes a leader's answer as if the statements had run here.
+    /// Takes a leader's answer as if the statements had run here. An error comes with the index of its
+    /// statement.
     fn accept(
         &mut self,
         answer: request::Answer,
         columns: &[Arc<[String]>],
-    ) -> Result<Vec<Outcome>, Error> {
+    ) -> Result<Vec<Outcome>, (usize, Error)> {
         let answers = answer.map_err(|failure| {
             if let Some(counts) = &failure.counts {
                 self.count(counts);
             }
             let (index, error) = (failure.statement, Error::from(failure.into_error()));
-            if columns.len() > 1 { error.in_statement(index) } else { error }
+            (index, error)
         })?;
         if answers.len() != columns.len() {
-            return Err(Error::refused("the answer does not fit the request"));
+            return Err((0, Error::refused("the answer does not fit the request")));
         }
         Ok(answers
             .into_iter()
@@ -135,16 +139,20 @@ impl Connection {
             let reads_only =
                 prepared.facts == Facts::default() && prepared.statement.is_read_only();
             travels &= prepared.route == Route::Request || reads_only;
+            let digest = prepared::columns_digest(&prepared.columns);
             columns.push(Arc::clone(&prepared.columns));
-            requests
-                .push(StatementRequest { sql, values: values.iter().map(Value::as_ref).collect() });
+            let values = values.iter().map(Value::as_ref).collect();
+            requests.push(StatementRequest { sql, columns: digest, values });
             self.open_mut().statements.put((*sql).to_string(), prepared);
         }
         if !travels || statements.is_empty() {
             return Ok(None);
         }
         match self.submit(requests)? {
-            Some(Settled::Answer(answer)) => self.accept(answer, &columns).map(Some),
+            Some(Settled::Answer(answer)) => self
+                .accept(answer, &columns)
+                .map(Some)
+                .map_err(|(index, error)| error.in_statement(index)),
             // The leader could not: the caller executes the batch in this turn.
             Some(Settled::Turn(lead)) => {
                 self.hold(lead)?;
