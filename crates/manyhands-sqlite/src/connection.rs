@@ -152,7 +152,11 @@ impl Connection {
         locks::install()
             .map_err(|error| Error::misuse(&format!("cannot install locks: {error}")))?;
         vfs::register();
-        let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        let mut bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec();
+        // This SQLite is compiled to take any such name for a URI.
+        if !uri && bytes.starts_with(b"file:") {
+            bytes.splice(0..0, *b"./");
+        }
         let name = CString::new(bytes)
             .map_err(|_| Error::misuse("a database path cannot contain a zero byte"))?;
         let flags = ffi::SQLITE_OPEN_FULLMUTEX

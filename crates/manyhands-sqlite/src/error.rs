@@ -15,6 +15,11 @@ impl Code {
         self.0 & 0xFF
     }
 
+    /// `SQLITE_ERROR` itself: what compiling fails with, and an expression's error.
+    pub fn is_plain(self) -> bool {
+        self.0 == ffi::SQLITE_ERROR
+    }
+
     /// `SQLITE_BUSY` and its kin: a lock is held by somebody else.
     pub fn is_busy(self) -> bool {
         self.primary() == ffi::SQLITE_BUSY

@@ -166,6 +166,12 @@ pub fn hold_off_forks() -> HeldOff {
     fork::hold_off()
 }
 
+/// Calls `close` when the process ends in the ordinary way: its `main` returns, or it calls `exit`.
+pub fn at_exit(close: extern "C" fn()) {
+    // SAFETY: the function lives as long as the process. Without memory for it, it is not called.
+    unsafe { libc::atexit(close) };
+}
+
 /// How many descriptors SQLite has closed and we keep, for statistics and tests.
 pub fn parked_descriptors() -> usize {
     descriptor_table::lock().parked_count()

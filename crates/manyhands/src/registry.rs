@@ -3,14 +3,14 @@
 //! All connections of a process to one file share one [`DatabaseFile`]. When the last of them is
 //! closed, and no other process has the database open, the shared part is closed too: SQLite then
 //! checkpoints the WAL and removes it, and one plain file is left. While other processes have it open
-//! there is nothing to tidy up, and the shared part is *parked*: an application that opens and closes a
+//! there is nothing to tidy up, and the shared part is *parked*, until the process ends: an application that opens and closes a
 //! connection for each piece of work finds it again, and does not join the queue anew each time.
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use manyhands_sqlite::locks;
 
@@ -36,6 +36,8 @@ pub(crate) fn open(
     make: impl FnOnce() -> Result<DatabaseFile, Error>,
 ) -> Result<FileHandle, Error> {
     // A child of a fork must find the list whole and unlocked.
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| locks::at_exit(close_parked));
     let forks = locks::hold_off_forks();
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // What a child inherited is not its own, and what failed is not used again.
@@ -57,6 +59,18 @@ pub(crate) fn open(
     drop(gone);
     drop(forks);
     Ok(FileHandle(file))
+}
+
+/// At the end of the process nobody parks: the last process of all is the one that tidies up.
+extern "C" fn close_parked() {
+    // Another thread may be in here, and need not ever come out.
+    let Ok(mut files) = OPEN.try_lock() else { return };
+    let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Acquire) == 0;
+    let (parked, used): (Vec<_>, Vec<_>) =
+        files.drain(..).filter(|file| file.is_usable()).partition(parked);
+    *files = used;
+    drop(files);
+    parked.iter().for_each(|file| file.close());
 }
 
 /// The file at `path`, if this process has it open.

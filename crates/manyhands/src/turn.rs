@@ -103,10 +103,10 @@ impl Connection {
         let changes_before = self.sqlite().changes();
         let result = prepared.fetch_all(values);
         prepared.statement.reset();
-        // One that could not even be compiled again has counted nothing.
+        // One that could not even be compiled again, for a schema that has changed, counted nothing.
         let ran = match &result {
             Ok(_) => true,
-            Err(error) => error.code.is_constraint() || self.sqlite().changes() != changes_before,
+            Err(error) => !error.code.is_plain() || self.sqlite().changes() != changes_before,
         };
         if counts && ran {
             self.open().counters.ran_here();
