@@ -24,6 +24,8 @@ pub fn run(job: &Job, rounds: u32) -> Result<Report> {
     let mut tally = Tally::new(places.place(0), None);
     let mut insert_latency = Latency::new();
     let label = format!("worker {}", job.member);
+    // A warm-up, for every engine: the storm is measured, not a program's first page faults.
+    drop(job.engine.open(&job.database, STORM_TIMEOUT, &label)?.connect()?);
     let start = wait_for_start(job, &places)?;
     let before = Usage::now();
     sleep_until(start);
