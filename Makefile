@@ -8,7 +8,7 @@ CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 
-.PHONY: help setup build demo test test-models check bench campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python check bench campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -41,6 +41,17 @@ demo: build
 test: setup test-models
 	$(CARGO) test --locked
 	$(CARGO) test --locked --release -p manyhands-reliability
+
+	$(MAKE) test-python
+
+# The Python package, built into a virtual environment of the tree.
+test-python: setup
+	@python3 -c "import ensurepip, venv" 2>/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq python3-venv >/dev/null; } \
+	  || { echo "please install: python3-venv"; exit 1; }
+	[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/pip install -q --disable-pip-version-check maturin pytest
+	cd bindings/python && VIRTUAL_ENV=$(CURDIR)/.venv ../../.venv/bin/maturin develop --release --locked -q
+	.venv/bin/python -m pytest -q bindings/python/tests
 
 # The queue's state machine, explored by model checkers, which replace its atomics.
 test-models: setup

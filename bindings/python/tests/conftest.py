@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Iterator
+
+import manyhands
+import pytest
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "app.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[manyhands.Connection]:
+    connection = manyhands.connect(path)
+    yield connection
+    connection.close()

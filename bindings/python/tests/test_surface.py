@@ -1,0 +1,193 @@
+"""The DB-API, beside the standard module: the same calls, the same answers."""
+
+import gc
+import sqlite3
+
+import manyhands
+import pytest
+
+
+@pytest.fixture(params=[manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+def either(request, path):
+    """A connection of Manyhands, and one of sqlite3 that promises the same."""
+    own = {} if request.param is manyhands else {"isolation_level": None}
+    connection = request.param.connect(path, **own)
+    connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+    yield connection
+    connection.close()
+
+
+def test_a_cursor_fetches_like_sqlite3(either):
+    assert either.executemany("INSERT INTO t (b) VALUES (?)", [(n,) for n in "abcdef"]).rowcount == 6
+    cursor = either.cursor()
+    assert cursor.execute("SELECT a, b AS name FROM t ORDER BY a") is cursor
+    assert [column[0] for column in cursor.description] == ["a", "name"]
+    assert all(len(column) == 7 for column in cursor.description)
+    assert cursor.rowcount == -1
+    assert cursor.fetchone() == (1, "a")
+    assert cursor.fetchmany() == [(2, "b")]
+    assert cursor.fetchmany(2) == [(3, "c"), (4, "d")]
+    assert next(cursor) == (5, "e")
+    assert list(cursor) == [(6, "f")]
+    assert (cursor.fetchone(), cursor.fetchall(), cursor.connection) == (None, [], either)
+
+
+def test_counts_are_those_of_sqlite3(either):
+    cursor = either.execute("INSERT INTO t VALUES (7, 'x'), (9, 'y')")
+    assert (cursor.rowcount, cursor.lastrowid, cursor.description) == (2, 9, None)
+    assert either.execute(" update t SET b = 'z'").rowcount == 2
+    assert either.execute("UPDATE t SET b = 'z' WHERE a = 1").rowcount == 0
+    assert either.execute("CREATE TABLE u (x)").rowcount == -1
+    assert either.total_changes == 4
+    assert either.execute("INSERT INTO t (b) VALUES (1) RETURNING a").fetchall() == [(10,)]
+
+
+def test_transactions_end_as_in_sqlite3(either):
+    count = "SELECT count(*) FROM t"
+    with either:
+        assert not either.in_transaction
+        either.execute("BEGIN")
+        either.execute("INSERT INTO t (b) VALUES (1)")
+        assert either.in_transaction
+    assert (either.in_transaction, either.execute(count).fetchone()) == (False, (1,))
+    with pytest.raises(KeyError):
+        with either:
+            either.execute("BEGIN")
+            either.execute("DELETE FROM t")
+            raise KeyError
+    assert (either.in_transaction, either.execute(count).fetchone()) == (False, (1,))
+    either.commit()
+    either.rollback()
+    either.execute("BEGIN")
+    either.executescript("INSERT INTO t (b) VALUES (2); INSERT INTO t (b) VALUES (3);")
+    assert (either.in_transaction, either.execute(count).fetchone()) == (False, (3,))
+
+
+@pytest.mark.parametrize(
+    "sql, name",
+    [
+        ("INSERT INTO t VALUES (1, 2)", "IntegrityError"),
+        ("SELECT * FROM missing", "OperationalError"),
+        ("INSERT INTO t VALUES ('text', 1)", "IntegrityError"),
+        ("SELECT ?", "ProgrammingError"),
+    ],
+)
+def test_errors_have_the_class_text_and_code_of_sqlite3(either, sql, name):
+    either.execute("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(getattr(either, name)) as caught:
+        either.execute(sql)
+    error = caught.value
+    expected = {
+        "INSERT INTO t VALUES (1, 2)": ("UNIQUE constraint failed: t.a", "SQLITE_CONSTRAINT_PRIMARYKEY", 1555),
+        "SELECT * FROM missing": ("no such table: missing", "SQLITE_ERROR", 1),
+        "INSERT INTO t VALUES ('text', 1)": ("datatype mismatch", "SQLITE_MISMATCH", 20),
+    }.get(sql)
+    # sqlite3 has had the codes since Python 3.11.
+    if expected and hasattr(error, "sqlite_errorname"):
+        assert (str(error), error.sqlite_errorname, error.sqlite_errorcode) == expected
+
+
+def test_executemany_takes_statements_that_write_only(either):
+    with pytest.raises(either.ProgrammingError):
+        either.executemany("SELECT ?", [(1,)])
+    assert either.executemany("INSERT INTO t VALUES (?, 1)", []).rowcount == 0
+
+
+def test_a_closed_connection_says_so(either):
+    either.close()
+    either.close()
+    for use in (lambda: either.execute("SELECT 1"), lambda: either.in_transaction, either.interrupt):
+        with pytest.raises(either.ProgrammingError, match="Cannot operate on a closed database"):
+            use()
+
+
+def test_rows_are_counted_behind_a_comment_too(connection):
+    connection.execute("CREATE TABLE t (v)")
+    assert connection.execute("-- one\n/* * */ insert into t VALUES (1)").rowcount == 1
+    assert connection.execute("/* insert */ SELECT 1").rowcount == -1
+
+
+def test_a_result_without_rows_has_no_description(connection):
+    # Today's behaviour; sqlite3 describes the columns here too.
+    assert connection.execute("SELECT 1 AS one WHERE 0").description is None
+
+
+def test_executemany_is_all_or_none(connection):
+    connection.execute("CREATE TABLE t (a UNIQUE)")
+    with pytest.raises(manyhands.IntegrityError) as caught:
+        connection.executemany("INSERT INTO t VALUES (?)", [(1,), (2,), (1,)])
+    assert caught.value.statement_index == 2
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_batch_is_all_or_none_and_returns_what_each_did(connection):
+    connection.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER CHECK (cents >= 0))")
+    connection.execute("INSERT INTO account VALUES (1, 500), (2, 0)")
+    move = [
+        ("UPDATE account SET cents = cents + ? WHERE id = 2", (300,)),
+        ("UPDATE account SET cents = cents - ? WHERE id = 1 RETURNING cents", (300,)),
+    ]
+    first, second = connection.batch(move)
+    assert (first.rowcount, second.fetchall()) == (1, [(200,)])
+    with pytest.raises(manyhands.IntegrityError, match="statement 1 of the batch") as caught:
+        connection.batch(move)
+    assert caught.value.sqlite_errorname == "SQLITE_CONSTRAINT_CHECK"
+    assert caught.value.statement_index == 1
+    assert connection.execute("SELECT cents FROM account").fetchall() == [(200,), (300,)]
+
+
+def test_a_transaction_commits_or_rolls_back(connection):
+    connection.execute("CREATE TABLE counter (n)")
+    connection.execute("INSERT INTO counter VALUES (41)")
+    with connection.transaction() as same:
+        assert same is connection and connection.in_transaction
+        (n,) = connection.execute("SELECT n FROM counter").fetchone()
+        connection.execute("UPDATE counter SET n = ?", (n + 1,))
+    with pytest.raises(ZeroDivisionError):
+        with connection.transaction():
+            connection.execute("DELETE FROM counter")
+            1 / 0
+    assert not connection.in_transaction
+    assert connection.execute("SELECT n FROM counter").fetchall() == [(42,)]
+
+
+def test_a_transaction_that_cannot_commit_is_rolled_back(path):
+    connection = manyhands.connect(path, foreign_keys=True, durability="normal")
+    connection.executescript(
+        "CREATE TABLE p (id INTEGER PRIMARY KEY);"
+        "CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED);"
+    )
+    with pytest.raises(manyhands.IntegrityError, match="FOREIGN KEY"):
+        with connection.transaction():
+            connection.execute("INSERT INTO c VALUES (1)")
+    assert not connection.in_transaction
+    assert connection.execute("SELECT count(*) FROM c").fetchone() == (0,)
+    connection.close()
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": -1}, {"timeout": float("nan")}, {"durability": "off"}])
+def test_wrong_choices_are_refused(path, wrong):
+    with pytest.raises(ValueError):
+        manyhands.connect(path, **wrong)
+    assert not path.exists()
+
+
+def test_a_forgotten_connection_warns_and_closes(path):
+    connection = manyhands.connect(path)
+    connection.execute("CREATE TABLE t (v)")
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del connection
+        gc.collect()
+
+
+def test_close_leaves_one_plain_file(path):
+    connections = [manyhands.connect(path) for _ in range(3)]
+    connections[0].execute("CREATE TABLE t (v)")
+    connections[1].execute("INSERT INTO t VALUES (1)")
+    for connection in connections:
+        connection.close()
+    left = {file.name for file in path.parent.iterdir()}
+    assert left == {"app.db"}
+    plain = sqlite3.connect(path)
+    assert plain.execute("SELECT v FROM t").fetchall() == [(1,)]
+    plain.close()

@@ -1,0 +1,246 @@
+"""Many hands: processes, threads, and the standard module on the same file at the same time."""
+
+import multiprocessing
+import os
+import sqlite3
+import threading
+import time
+
+import manyhands
+import pytest
+
+PROCESSES, INSERTS = 8, 200
+
+
+def insert_many(path, worker):
+    connection = manyhands.connect(path, label=f"worker {worker}")
+    for number in range(INSERTS):
+        connection.execute("INSERT INTO hit (worker, number) VALUES (?, ?)", (worker, number))
+    connection.close()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_lose_nothing(path, connection, method):
+    connection.execute("CREATE TABLE hit (worker, number, UNIQUE (worker, number))")
+    context = multiprocessing.get_context(method)
+    workers = [context.Process(target=insert_many, args=(path, n)) for n in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    counts = connection.execute("SELECT worker, count(*) FROM hit GROUP BY worker ORDER BY worker")
+    assert counts.fetchall() == [(worker, INSERTS) for worker in range(PROCESSES)]
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def use_inherited(connection, path, answers):
+    try:
+        connection.execute("INSERT INTO t VALUES ('by the child')")
+    except manyhands.ProgrammingError as error:
+        answers.put(str(error))
+    connection.close()
+    own = manyhands.connect(path)
+    own.execute("INSERT INTO t VALUES ('by its own')")
+    own.close()
+
+
+def test_a_child_is_told_to_open_its_own(path, connection):
+    connection.execute("CREATE TABLE t (v)")
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    child = context.Process(target=use_inherited, args=(connection, path, answers))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert "opened before fork()" in answers.get(timeout=5)
+    connection.execute("INSERT INTO t VALUES ('by the parent')")
+    assert connection.execute("SELECT v FROM t").fetchall() == [("by its own",), ("by the parent",)]
+
+
+def test_threads_lose_nothing_with_and_without_connections_of_their_own(path, connection):
+    connection.execute("CREATE TABLE counter (n)")
+    connection.execute("INSERT INTO counter VALUES (0)")
+    failures = []
+
+    def count(connection):
+        try:
+            for _ in range(100):
+                connection.execute("UPDATE counter SET n = n + 1")
+        except BaseException as error:
+            failures.append(error)
+
+    own = [manyhands.connect(path) for _ in range(4)]
+    threads = [threading.Thread(target=count, args=(each,)) for each in [*own, connection, connection]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in own:
+        each.close()
+    assert failures == []
+    assert connection.execute("SELECT n FROM counter").fetchone() == (600,)
+
+
+def test_the_standard_module_writes_the_same_file_in_the_same_process(path, connection):
+    """Its POSIX locks belong to the process, so that a second copy of SQLite would pass or drop them;
+    Manyhands takes locks that the kernel keeps apart."""
+    connection.execute("CREATE TABLE t (who, number, UNIQUE (who, number))")
+    failures = []
+
+    def write(open_connection, who):
+        try:
+            for number in range(100):
+                other = open_connection()
+                other.execute("INSERT INTO t VALUES (?, ?)", (who, number))
+                assert other.execute("SELECT count(*) FROM t WHERE who = ?", (who,)).fetchone() == (number + 1,)
+                if number % 10 == 0:  # Closing is what drops POSIX locks.
+                    other.close()
+                    keep.pop(who)
+        except BaseException as error:
+            failures.append((who, error))
+        finally:
+            if who in keep:
+                keep.pop(who).close()
+
+    keep = {}
+
+    def kept(who, open_connection):
+        def get():
+            if who not in keep:
+                keep[who] = open_connection()
+            return keep[who]
+        return get
+
+    def stock():
+        return sqlite3.connect(path, timeout=30, isolation_level=None)
+
+    def ours():
+        return manyhands.connect(path)
+
+    threads = [
+        threading.Thread(target=write, args=(kept(who, open_connection), who))
+        for who, open_connection in [("stock 1", stock), ("stock 2", stock), ("ours 1", ours), ("ours 2", ours)]
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (400,)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_each_respects_a_write_lock_of_the_other_in_the_same_process(path, connection):
+    connection.execute("CREATE TABLE t (v)")
+    stock = sqlite3.connect(path, timeout=0, isolation_level=None)
+    with connection.transaction():
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            stock.execute("BEGIN IMMEDIATE")
+    stock.execute("BEGIN IMMEDIATE")
+    impatient = manyhands.connect(path, timeout=0.2)
+    with pytest.raises(manyhands.LockTimeout, match="another SQLite program"):
+        impatient.execute("INSERT INTO t VALUES (1)")
+    stock.execute("ROLLBACK")
+    impatient.execute("INSERT INTO t VALUES (1)")
+    impatient.close()
+    stock.close()
+
+
+def hold_the_turn(path, held, release):
+    connection = manyhands.connect(path, label="importer")
+    with connection.transaction():
+        held.set()
+        release.wait(30)
+    connection.close()
+
+
+def test_a_timeout_names_who_holds_the_turn(path, connection):
+    connection.execute("CREATE TABLE t (v)")
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    holder = context.Process(target=hold_the_turn, args=(path, held, release))
+    holder.start()
+    assert held.wait(30)
+    impatient = manyhands.connect(path, timeout=0.3)
+    try:
+        with pytest.raises(manyhands.LockTimeout) as caught:
+            impatient.execute("INSERT INTO t VALUES (1)")
+    finally:
+        release.set()
+        holder.join(30)
+        impatient.close()
+    assert f"process {holder.pid} (importer) has been writing for" in str(caught.value)
+    assert caught.value.sqlite_errorname == "SQLITE_BUSY"
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_statement_can_be_interrupted_and_the_interpreter_runs_meanwhile(connection):
+    """Also shows that the GIL is released: this thread could not interrupt otherwise."""
+    # Half a minute, rather than for ever: a test that goes wrong has to end.
+    long = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000000)"
+        " SELECT max(i) FROM n"
+    )
+    caught = []
+
+    def run():
+        try:
+            connection.execute(long)
+        except manyhands.OperationalError as error:
+            caught.append(error.sqlite_errorname)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    deadline = time.monotonic() + 10
+    # One that comes before the statement began ends nothing, so it is repeated.
+    while thread.is_alive() and time.monotonic() < deadline:
+        connection.interrupt()
+        thread.join(0.05)
+    assert caught == ["SQLITE_INTERRUPT"]
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_children_forked_while_threads_write_open_their_own(path, connection):
+    """A child has only the thread that forked; a lock that another one held stays locked in it."""
+    connection.execute("CREATE TABLE hit (worker, number)")
+    stop = threading.Event()
+
+    def write():
+        own = manyhands.connect(path)
+        while not stop.is_set():
+            own.execute("INSERT INTO hit VALUES (-1, 0)")
+        own.close()
+
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    codes = []
+    try:
+        for child_number in range(10):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    own = manyhands.connect(path, timeout=10)
+                    own.execute("INSERT INTO hit VALUES (?, 0)", (child_number,))
+                    own.close()
+                    code = 0
+                finally:
+                    os._exit(code)
+            deadline = time.monotonic() + 20
+            done, status = os.waitpid(child, os.WNOHANG)
+            while not done and time.monotonic() < deadline:
+                time.sleep(0.005)
+                done, status = os.waitpid(child, os.WNOHANG)
+            if not done:
+                os.kill(child, 9)
+                _, status = os.waitpid(child, 0)
+            codes.append(status)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert codes == [0] * 10
+    assert connection.execute("SELECT count(*) FROM hit WHERE worker >= 0").fetchone() == (10,)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
