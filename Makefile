@@ -55,8 +55,8 @@ test-python: setup
 
 # The queue's state machine, explored by model checkers, which replace its atomics.
 test-models: setup
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --release --target-dir target/loom -p manyhands-queue --lib loom
-	RUSTFLAGS="--cfg shuttle" $(CARGO) test --locked --release --target-dir target/shuttle -p manyhands-queue --lib shuttle
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --release --target-dir target/loom -p manyhands-queue --lib model
+	RUSTFLAGS="--cfg shuttle" $(CARGO) test --locked --release --target-dir target/shuttle -p manyhands-queue --lib model
 
 check: setup
 	$(CARGO) fmt --all -- --check
@@ -79,7 +79,7 @@ campaign: setup
 	target/release/reliability memory
 
 fuzz: setup
-	cd fuzz && ./run 60
+	fuzz/run.sh queue_file 60
 
 clean:
 	$(CARGO) clean

@@ -1,1 +1,73 @@
-fn main() {}
+//! Campaigns against Manyhands: real processes, real SIGKILL, real disks; afterwards Debian's
+//! `sqlite3` looks into the file.
+//!
+//! The parent never opens a database through Manyhands: every writer is a process of its own, this
+//! program executed again. What a writer acknowledged, it wrote into its pipe after the call returned;
+//! what must then be in the file follows from the seed alone (`entry`), so the checker (`verdict`)
+//! shares no code with what it checks.
+//!
+//! A campaign prints figures, findings, and for each finding the command that replays it. It exits
+//! with 1 if there was a finding.
+
+mod campaign;
+mod child;
+mod clock;
+mod entry;
+mod ledger;
+mod shell;
+mod verdict;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Kill, stop and starve writers of Manyhands, then look into the file.
+#[derive(Parser)]
+#[command(name = "reliability", version, about)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Eight processes write; one or more are killed; nothing is lost, nothing is there twice.
+    Kill(campaign::kill::Arguments),
+    /// Spoils a good round in every known way: the checker must see each.
+    Planted(campaign::planted::Arguments),
+    /// The sqlite3 shell writes, reads and checkpoints beside a full queue.
+    Stock(campaign::stock::Arguments),
+    /// Writers are stopped: the others time out in time, and go on afterwards.
+    Stopped(campaign::stopped::Arguments),
+    /// The disk is full, and then has room again. Needs root.
+    Full(campaign::full::Arguments),
+    /// Many processes create the same database at the same time.
+    Opening(campaign::opening::Arguments),
+    /// What connections and writes cost in memory.
+    Memory(campaign::memory::Arguments),
+    /// One writer process; started by the campaigns.
+    #[command(hide = true)]
+    Worker(worker::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match CommandLine::parse().command {
+        Command::Kill(arguments) => campaign::kill::run(&arguments),
+        Command::Planted(arguments) => campaign::planted::run(&arguments),
+        Command::Stock(arguments) => campaign::stock::run(&arguments),
+        Command::Stopped(arguments) => campaign::stopped::run(&arguments),
+        Command::Full(arguments) => campaign::full::run(&arguments),
+        Command::Opening(arguments) => campaign::opening::run(&arguments),
+        Command::Memory(arguments) => campaign::memory::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("reliability: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

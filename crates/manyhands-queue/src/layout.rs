@@ -44,6 +44,7 @@
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
 //! at the same moment is never undefined behaviour, only a value that fails its checks.
 
+#[cfg(not(any(loom, shuttle)))]
 use core::mem::size_of;
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -52,6 +53,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub const LAYOUT: u64 = 1;
 
 /// The first eight bytes of a queue file that is complete.
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"manyhand");
 
 /// How many requests can wait in shared memory at once. Clients above this number wait for a slot.
@@ -69,7 +71,11 @@ pub(crate) const RING: usize = 4096;
 pub(crate) const RING: usize = 4;
 
 /// How many processes can be members at once; the number has 12 bits in a slot's word.
+#[cfg(not(any(loom, shuttle)))]
 pub const MEMBERS: usize = 4096;
+/// Few enough for a model checker.
+#[cfg(any(loom, shuttle))]
+pub const MEMBERS: usize = 4;
 
 /// Bytes of a label. A longer one is cut.
 pub const LABEL_BYTES: usize = 40;
@@ -234,6 +240,7 @@ pub(crate) struct Shared {
 pub(crate) struct PageAligned<T>(pub(crate) T);
 
 /// Bytes of the queue file.
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) const FILE_BYTES: usize = size_of::<Shared>();
 
 #[cfg(not(any(loom, shuttle)))]
@@ -255,7 +262,67 @@ const _: () = {
     assert!(FILE_BYTES == (53248 + SLOTS * 2048).next_multiple_of(4096));
 };
 
-#[cfg(test)]
+#[cfg(any(loom, shuttle))]
+impl Shared {
+    /// An empty queue for a model checker, whose atomics are not bare integers.
+    pub(crate) fn empty(first: u64) -> Box<Shared> {
+        use core::array::from_fn;
+        let word = || AtomicU64::new(0);
+        let half = || AtomicU32::new(0);
+        let statistics =
+            Statistics { batches: word(), requests: word(), turns: word(), successions: word() };
+        let header = Header {
+            identity: Line(Identity {
+                magic: word(),
+                layout: word(),
+                program: word(),
+                boot: [word(), word()],
+                retired: word(),
+            }),
+            head: Line(AtomicU64::new(first)),
+            tail: Line(AtomicU64::new(first)),
+            leader: LeaderRecord {
+                word: word(),
+                since_ns: word(),
+                pid: word(),
+                label: Bytes(from_fn(|_| word())),
+            },
+            batch: BatchRecord {
+                batch: word(),
+                sealed: word(),
+                announced: word(),
+                frame_offset: word(),
+                frame_header: from_fn(|_| word()),
+                frame_change: word(),
+            },
+            hints: Line(Hints {
+                slot: word(),
+                member: word(),
+                free_waiters: half(),
+                free_bell: half(),
+            }),
+            statistics: Line(statistics),
+        };
+        let slot = || Slot {
+            word: word(),
+            bell: half(),
+            sleeping: half(),
+            kind: half(),
+            request_bytes: half(),
+            answer_bytes: half(),
+            published_ns: word(),
+            called_ns: word(),
+            label: Bytes(from_fn(|_| word())),
+            payload: Line(Bytes(from_fn(|_| word()))),
+        };
+        let ring = PageAligned(from_fn(|_| word()));
+        let in_use = PageAligned(from_fn(|_| half()));
+        let slots = PageAligned(from_fn(|_| slot()));
+        Box::new(Shared { header, ring, in_use, slots })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

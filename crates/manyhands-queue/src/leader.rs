@@ -25,7 +25,7 @@ use crate::crash;
 use crate::layout::RING;
 use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 use crate::ticket::{self, Ticket};
 use crate::wait;
 
@@ -115,7 +115,7 @@ pub struct Entry {
 
 impl Queue {
     pub(crate) fn leader_word(&self) -> LeaderWord {
-        LeaderWord(self.region.shared().header.leader.word.load(Ordering::SeqCst))
+        LeaderWord(self.region.shared().header.leader.word.load(Ordering::Acquire))
     }
 
     /// Becomes the leader, if nobody is.
@@ -127,17 +127,35 @@ impl Queue {
         self.take_lead(free, free.unresolved(), label)
     }
 
-    /// Becomes the leader in the place of one that died. `None` when nobody leads, or the leader
-    /// lives. Costs a system call.
+    /// Becomes the leader in the place of one that died, or that gave up with a batch in hand. `None`
+    /// when there is no such leader. Costs a system call.
     pub fn try_succeed(self: &Arc<Queue>, label: &str) -> Option<Lead> {
         let held = self.leader_word();
-        let holder = held.holder()?;
-        if self.region.lives(holder) {
+        let vacant = match held.holder() {
+            Some(holder) => !self.region.lives(holder),
+            None => held.unresolved(),
+        };
+        if !vacant {
             return None;
         }
         let lead = self.take_lead(held, true, label)?;
-        self.region.shared().header.statistics.0.successions.fetch_add(1, Ordering::Relaxed);
+        let died = u64::from(!held.is_free());
+        self.region.shared().header.statistics.0.successions.fetch_add(died, Ordering::Relaxed);
         Some(lead)
+    }
+
+    /// Lets go of a leadership that a dead member held under the number that is ours now.
+    pub(crate) fn disown_leadership(&self) {
+        let held = self.leader_word();
+        if held.holder() == Some(self.region.member()) {
+            self.change_leader(held, held.freed(true));
+        }
+    }
+
+    fn change_leader(&self, from: LeaderWord, to: LeaderWord) -> bool {
+        let word = &self.region.shared().header.leader.word;
+        // Acquire and Release: a leader sees the head and the batch record as the last one left them.
+        word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     fn take_lead(
@@ -148,9 +166,9 @@ impl Queue {
     ) -> Option<Lead> {
         let record = &self.region.shared().header.leader;
         let word = from.held_by(self.region.member(), unresolved);
-        // Acquire: pairs with the Release in `Lead::end`, so that this leader sees the head and the
-        // batch record as the last one left them.
-        record.word.compare_exchange(from.0, word.0, Ordering::SeqCst, Ordering::Relaxed).ok()?;
+        if !self.change_leader(from, word) {
+            return None;
+        }
         record.since_ns.store(now_ns(), Ordering::Relaxed);
         record.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
         record.label.write_text(label);
@@ -243,7 +261,7 @@ impl Lead {
         }
         let head = Ticket(shared.header.head.0.load(Ordering::Relaxed));
         let mut ticket = head;
-        while ticket.0 - head.0 < RING as u64 && ticket::was_drawn(shared, ticket) {
+        while ticket.0.wrapping_sub(head.0) < RING as u64 && ticket::was_drawn(shared, ticket) {
             if let Some(slot) = ticket::slot_at(shared, ticket)
                 && let Some(word) = self.queue.slot(slot).load()
                 && word.ticket == ticket
@@ -260,8 +278,15 @@ impl Lead {
         }
         crash::point("recovered");
         let resolved = LeaderWord(self.word.0 & !0xFF);
-        shared.header.leader.word.store(resolved.0, Ordering::SeqCst);
+        self.change_word(resolved);
         self.word = resolved;
+    }
+
+    /// Nobody changes the word under a living leader, but who damages the file.
+    fn change_word(&self, to: LeaderWord) {
+        if !self.queue.change_leader(self.word, to) {
+            self.queue.retire();
+        }
     }
 
     /// Opens a batch: from here to [`Lead::end_batch`] a death leaves it unresolved.
@@ -290,7 +315,9 @@ impl Lead {
                 let kind = Kind::from_bits(self.queue.slot(slot).kind.load(Ordering::Relaxed));
                 return Some(Entry { ticket, kind, slot, word });
             }
-            if !self.in_batch && ticket == self.head() {
+            // The head stays before a batch whose fate is open: `resolve` looks for it from there.
+            if !self.in_batch && self.inheritance() == Inheritance::Nothing && ticket == self.head()
+            {
                 shared.header.head.0.store(ticket.next().0, Ordering::Release);
             }
             ticket = ticket.next();
@@ -331,16 +358,21 @@ impl Lead {
     }
 
     /// Writes the answer to a taken request of `request_bytes`. It holds once the batch is committed.
+    /// False when the memory is damaged: the answer reaches nobody, and the queue is no longer sound.
     ///
     /// # Panics
     /// When the answer is larger than [`Lead::answer_room`].
-    pub fn executed(&mut self, entry: &Entry, request_bytes: usize, answer: &[u8]) {
+    pub fn executed(&mut self, entry: &Entry, request_bytes: usize, answer: &[u8]) -> bool {
         let slot = self.queue.slot(entry.slot);
         slot.payload.0.write(request_bytes.next_multiple_of(8), answer);
         slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
         let taken = entry.word.with(SlotState::Taken);
-        assert!(slot.advance(taken, entry.word.with(SlotState::Executed)), "a taken slot moved");
+        let moved = slot.advance(taken, entry.word.with(SlotState::Executed));
+        if !moved {
+            self.queue.retire();
+        }
         crash::point("executed");
+        moved
     }
 
     /// Replaces the answer of an executed request, whose commit failed, by an error. It is cut when it
@@ -348,8 +380,13 @@ impl Lead {
     pub fn replace_answer(&mut self, entry: &Entry, answer: impl FnOnce(usize) -> Vec<u8>) {
         let slot = self.queue.slot(entry.slot);
         let request_bytes = slot.request_bytes.load(Ordering::Relaxed) as usize;
-        let answer = answer(Lead::answer_room(request_bytes));
-        slot.payload.0.write(request_bytes.next_multiple_of(8), &answer);
+        let room = Lead::answer_room(request_bytes);
+        let answer = answer(room);
+        // A damaged length leaves no room.
+        let answer = &answer[..answer.len().min(room)];
+        if !answer.is_empty() {
+            slot.payload.0.write(request_bytes.next_multiple_of(8), answer);
+        }
         slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
     }
 
@@ -416,7 +453,8 @@ impl Lead {
         let slot = self.queue.slot(entry.slot);
         let now = now_ns();
         let called = slot.called_ns.load(Ordering::Relaxed);
-        if called == 0 {
+        // A call in the future is damaged memory.
+        if called == 0 || called > now {
             slot.called_ns.store(now, Ordering::Relaxed);
         }
         let silent = called != 0 && now.saturating_sub(called) > CALL_PATIENCE_NS;
@@ -438,11 +476,12 @@ impl Lead {
         }
         self.ended = true;
         // Passes what is gone, so that the look below is short.
-        let _ = if self.in_batch { None } else { self.next(None) };
+        let _ = self.next(None);
         let shared = self.queue.region.shared();
         let unresolved = self.in_batch || self.inheritance() == Inheritance::Batch;
-        // SeqCst: either who publishes now sees the place free, or we see its entry below.
-        shared.header.leader.word.store(self.word.freed(unresolved).0, Ordering::SeqCst);
+        self.change_word(self.word.freed(unresolved));
+        // Either who publishes now sees the place free, or we see its entry below: see wait.rs.
+        fence(Ordering::SeqCst);
         crash::point("released");
         let mut ticket = self.head();
         for _ in 0..RING {

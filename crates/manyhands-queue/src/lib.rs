@@ -16,28 +16,30 @@
 //! draws the ticket, [`Published::wait`] waits, [`Queue::try_lead`] makes the leader, and
 //! [`Lead`] is what only a leader can do.
 
-mod clock;
-pub mod crash;
-#[cfg(not(any(loom, shuttle)))]
-mod fork;
-mod join;
 mod layout;
-mod leader;
-#[cfg(not(any(loom, shuttle)))]
-mod member;
-#[cfg(all(test, any(loom, shuttle)))]
-mod model;
-mod queue;
+mod join;
 #[cfg(not(any(loom, shuttle)))]
 mod region;
 /// Model checkers replace the file by memory of one process.
 #[cfg(any(loom, shuttle))]
 #[path = "region_in_memory.rs"]
 mod region;
+#[cfg(not(any(loom, shuttle)))]
+mod member;
 mod slot;
-mod sync;
 mod ticket;
+mod queue;
+mod leader;
 mod wait;
+#[cfg(not(any(loom, shuttle)))]
+mod fork;
+#[cfg(not(any(loom, shuttle)))]
+mod sigbus;
+mod clock;
+mod sync;
+pub mod crash;
+#[cfg(all(test, any(loom, shuttle)))]
+mod model;
 
 pub use clock::Deadline;
 pub use join::{JoinError, JoinOptions};

@@ -1,1 +1,352 @@
-//! Models.
+//! Models: the queue in memory of one process, under every interleaving (loom) or many random ones
+//! (shuttle). A promise broken in any of them is a panic; a lost wake-up is a model that never ends.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p manyhands-queue --release --lib model
+//! RUSTFLAGS="--cfg shuttle" cargo test -p manyhands-queue --release --lib model
+//! ```
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::clock::Deadline;
+use crate::leader::{Inheritance, Lead, Unresolved};
+use crate::queue::{Kind, Published, Queue, Stage};
+use crate::region::{Memory, Region};
+
+/// Never: a model has no clock.
+fn never() -> Deadline {
+    Deadline::after(Duration::MAX)
+}
+
+fn join(memory: &Memory, member: u16) -> Arc<Queue> {
+    Queue::of(Region::join(memory, member))
+}
+
+fn publish(queue: &Arc<Queue>, request: u8, executed: &impl Fn(u8)) -> Published {
+    loop {
+        let mut claim = queue.claim(never()).expect("a slot");
+        assert!(claim.write(&[request], 8));
+        match claim.publish(Kind::Request, "") {
+            Ok(published) => return published,
+            // The ring is full of answered requests, until a leader passes them.
+            Err(_) => match queue.try_lead("").or_else(|| queue.try_succeed("")) {
+                Some(lead) => serve(lead, executed),
+                None => crate::sync::spin(),
+            },
+        }
+    }
+}
+
+/// Waits for the answer, and leads whenever nobody does. `executed` is told of each execution.
+fn settle(queue: &Arc<Queue>, published: Published, executed: &impl Fn(u8)) -> u8 {
+    loop {
+        match published.stage().expect("sound memory") {
+            Stage::Answered => return published.into_answer().expect("sound memory")[0],
+            Stage::Waiting => {
+                if let Some(lead) = queue.try_lead("") {
+                    serve(lead, executed);
+                    continue;
+                }
+            }
+            Stage::Executing => {}
+            stage => panic!("a request of a living client is {stage:?}"),
+        }
+        published.wait(never(), Duration::MAX);
+    }
+}
+
+/// Serves what waits, one batch. Whoever comes later leads itself.
+fn serve(mut lead: Lead, executed: &impl Fn(u8)) {
+    if lead.inheritance() == Inheritance::Batch {
+        let committed = lead.unresolved() == Unresolved::Sealed;
+        lead.resolve(committed);
+    }
+    lead.begin_batch();
+    let (mut batch, mut from, mut request) = (Vec::new(), None, Vec::new());
+    while let Some(entry) = lead.next(from) {
+        from = Some(entry.ticket.next());
+        if lead.take(&entry, &mut request) {
+            executed(request[0]);
+            assert!(lead.executed(&entry, request.len(), &[request[0] + 100]));
+            batch.push(entry);
+        }
+    }
+    lead.queue().seal();
+    lead.end_batch(&batch, true);
+    lead.release();
+}
+
+#[cfg(loom)]
+mod every_interleaving {
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use loom::thread;
+
+    use super::*;
+
+    fn nobody(_: u8) {
+        panic!("nothing is executed here");
+    }
+
+    fn check(preemptions_max: usize, model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(preemptions_max);
+        builder.max_branches = 20_000;
+        builder.check(model);
+    }
+
+    /// Two clients draw tickets, whoever finds the place free leads and answers: each request is
+    /// executed once, each answer comes to its request, and nobody sleeps for ever.
+    #[test]
+    fn every_request_is_answered_once() {
+        check(3, || {
+            let memory = Memory::new();
+            let count = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let client = |member: u16| {
+                let (queue, count) = (join(&memory, member), Arc::clone(&count));
+                move || {
+                    let executed = |request: u8| {
+                        count[usize::from(request)].fetch_add(1, Ordering::Relaxed);
+                    };
+                    let published = publish(&queue, member as u8, &executed);
+                    assert_eq!(settle(&queue, published, &executed), member as u8 + 100);
+                }
+            };
+            let (first, second) = (client(0), client(1));
+            let other = thread::spawn(second);
+            first();
+            other.join().expect("the other client ends");
+            for executed in count.iter() {
+                assert_eq!(executed.load(Ordering::Relaxed), 1, "executed once");
+            }
+            let last = join(&memory, 2);
+            assert!(last.is_idle() && last.is_sound());
+        });
+    }
+
+    /// Two clients draw at the same moment: two tickets in a row, each with its own slot.
+    #[test]
+    fn no_ticket_is_lost_or_doubled() {
+        check(3, || {
+            let memory = Memory::new();
+            let (one, two) = (join(&memory, 0), join(&memory, 1));
+            let other = thread::spawn(move || publish(&two, 2, &nobody));
+            let mine = publish(&one, 1, &nobody);
+            let theirs = other.join().expect("published");
+            assert_eq!(mine.ticket().0.abs_diff(theirs.ticket().0), 1);
+            let mut lead = one.try_lead("").expect("nobody leads");
+            lead.begin_batch();
+            let first = lead.next(None).expect("the first");
+            let second = lead.next(Some(first.ticket.next())).expect("the second");
+            assert_eq!(lead.next(Some(second.ticket.next())), None);
+            assert_eq!(first.ticket, mine.ticket().min(theirs.ticket()));
+        });
+    }
+
+    /// A client gives up while a leader takes its request: one of the two wins, and a withdrawn
+    /// request is never executed.
+    #[test]
+    fn withdrawn_or_taken() {
+        check(4, || {
+            let memory = Memory::new();
+            let (client, leader) = (join(&memory, 0), join(&memory, 1));
+            let mut published = publish(&client, 7, &nobody);
+            let taking = thread::spawn(move || {
+                let lead = leader.try_lead("").expect("nobody leads");
+                let count = core::cell::Cell::new(0);
+                serve(lead, &|request| {
+                    assert_eq!(request, 7);
+                    count.set(count.get() + 1);
+                });
+
+                count.get()
+            });
+            let withdrawn = published.withdraw();
+            let answer = (!withdrawn).then(|| settle(&client, published, &|_| ()));
+            let taken = taking.join().expect("the leader ends");
+            assert_eq!(taken, usize::from(!withdrawn));
+            assert_eq!(answer, (!withdrawn).then_some(107));
+        });
+    }
+
+    /// A client publishes, sees the place taken and sleeps, while the leader sees no entry and lets
+    /// go: at least one of the two must see the other.
+    #[test]
+    fn no_wake_up_is_lost() {
+        check(3, || {
+            let memory = Memory::new();
+            let (client, leader) = (join(&memory, 0), join(&memory, 1));
+            let lead = leader.try_lead("").expect("nobody leads");
+            let releasing = thread::spawn(move || lead.release());
+            let published = publish(&client, 7, &nobody);
+            assert_eq!(settle(&client, published, &|_| ()), 107);
+            releasing.join().expect("released");
+        });
+    }
+
+    /// A client waits for a slot while another one gives its own back.
+    #[test]
+    fn a_free_slot_is_not_missed() {
+        check(3, || {
+            let memory = Memory::new();
+            let (one, two) = (join(&memory, 0), join(&memory, 1));
+            let mut held: Vec<_> =
+                (0..crate::SLOTS).map(|_| one.claim(never()).expect("a slot")).collect();
+            let freeing = thread::spawn(move || drop(held.pop().map(|one| (one, held))));
+            assert!(two.claim(never()).is_some());
+            freeing.join().expect("freed");
+        });
+    }
+
+    /// A leader died after it answered the first of two. Two successors want its place: one gets it,
+    /// the answered client reads at any moment, and the other request is answered once.
+    #[test]
+    fn a_half_answered_batch_is_finished_by_one_successor() {
+        check(3, || {
+            let memory = Memory::new();
+            let (dead, one, two) = (join(&memory, 2), join(&memory, 0), join(&memory, 1));
+            let (first, second) = (publish(&one, 1, &nobody), publish(&two, 2, &nobody));
+            let mut lead = dead.try_lead("").expect("nobody leads");
+            lead.begin_batch();
+            let mut request = Vec::new();
+            let mut batch = Vec::new();
+            let mut from = None;
+            while let Some(entry) = lead.next(from) {
+                from = Some(entry.ticket.next());
+                assert!(lead.take(&entry, &mut request));
+                assert!(lead.executed(&entry, request.len(), &[request[0] + 100]));
+                batch.push(entry);
+            }
+            dead.seal();
+            lead.end_batch(&batch[..1], true);
+            // Death runs no destructors.
+            core::mem::forget(lead);
+            memory.kill(2);
+            let succeed = |queue: Arc<Queue>, published: Published| {
+                if let Some(lead) = queue.try_succeed("") {
+                    serve(lead, &|_| panic!("a committed request is executed again"));
+                }
+                settle(&queue, published, &|_| panic!("a committed request is executed again"))
+            };
+            let other = thread::spawn(move || succeed(two, second));
+            assert_eq!(succeed(one, first), 101);
+            assert_eq!(other.join().expect("the other client ends"), 102);
+        });
+    }
+}
+
+#[cfg(shuttle)]
+mod random_schedules {
+    use shuttle::sync::atomic::{AtomicUsize, Ordering};
+    use shuttle::thread;
+
+    use super::*;
+
+    const SCHEDULES: usize = 20_000;
+
+    /// Five clients of three processes, on three slots; the first leader dies with its batch open,
+    /// sealed or not. Everybody is answered; a sealed batch is not executed again.
+    #[test]
+    fn everybody_is_answered_though_the_leader_dies() {
+        for sealed in [false, true] {
+            shuttle::check_random(move || die_and_succeed(sealed), SCHEDULES);
+        }
+    }
+
+    fn die_and_succeed(sealed: bool) {
+        const CLIENTS: u8 = 5;
+        let memory = Memory::new();
+        let dead = join(&memory, 3);
+        let count: Arc<Vec<AtomicUsize>> =
+            Arc::new((0..CLIENTS).map(|_| AtomicUsize::new(0)).collect());
+        let executed = |count: &Arc<Vec<AtomicUsize>>| {
+            let count = Arc::clone(count);
+            move |request: u8| {
+                count[usize::from(request)].fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let mut lead = dead.try_lead("").expect("nobody leads");
+        let queues = [0, 1, 2].map(|member| join(&memory, member));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let queue = Arc::clone(&queues[usize::from(client % 3)]);
+                let executed = executed(&count);
+                thread::spawn(move || {
+                    let published = publish(&queue, client, &executed);
+                    let answer = loop {
+                        match published.stage().expect("sound memory") {
+                            Stage::Answered => {
+                                break published.into_answer().expect("sound memory")[0];
+                            }
+                            Stage::Executing | Stage::Waiting => {
+                                let lead = queue.try_lead("").or_else(|| queue.try_succeed(""));
+                                match lead {
+                                    Some(lead) => serve(lead, &executed),
+                                    None => thread::yield_now(),
+                                }
+                            }
+                            stage => panic!("a request of a living client is {stage:?}"),
+                        }
+                    };
+                    assert_eq!(answer, client + 100);
+                })
+            })
+            .collect();
+        // The leader that dies: it takes what it finds, and never answers.
+        let killed = executed(&count);
+        let mut lost = Vec::new();
+        lead.begin_batch();
+        let (mut from, mut request) = (None, Vec::new());
+        while let Some(entry) = lead.next(from) {
+            from = Some(entry.ticket.next());
+            if lead.take(&entry, &mut request) {
+                killed(request[0]);
+                lost.push(request[0]);
+                assert!(lead.executed(&entry, request.len(), &[request[0] + 100]));
+            }
+        }
+        if sealed {
+            dead.seal();
+        }
+        core::mem::forget(lead);
+        memory.kill(3);
+        for client in clients {
+            client.join().expect("the client ends");
+        }
+        for (client, executed) in count.iter().enumerate() {
+            let again = usize::from(lost.contains(&(client as u8)) && !sealed);
+            assert_eq!(executed.load(Ordering::Relaxed), 1 + again, "client {client}");
+        }
+        assert!(queues[0].is_idle() && queues[0].is_sound());
+    }
+
+    /// Six clients with the ordinary wait: bells, sleeps, and leaders that let go.
+    #[test]
+    fn six_clients_serve_each_other() {
+        shuttle::check_random(
+            || {
+                let memory = Memory::new();
+                let count = Arc::new(AtomicUsize::new(0));
+                let queues = [0, 1, 2].map(|member| join(&memory, member));
+                let clients: Vec<_> = (0..6u8)
+                    .map(|client| {
+                        let queue = Arc::clone(&queues[usize::from(client % 3)]);
+                        let count = Arc::clone(&count);
+                        thread::spawn(move || {
+                            let executed = |_| {
+                                count.fetch_add(1, Ordering::Relaxed);
+                            };
+                            let published = publish(&queue, client, &executed);
+                            assert_eq!(settle(&queue, published, &executed), client + 100);
+                        })
+                    })
+                    .collect();
+                for client in clients {
+                    client.join().expect("the client ends");
+                }
+                assert_eq!(count.load(Ordering::Relaxed), 6, "each executed once");
+            },
+            SCHEDULES,
+        );
+    }
+}

@@ -1,15 +1,18 @@
 //! A client's side: a slot, a ticket, a wait, an answer.
 
 use core::time::Duration;
+#[cfg(not(any(loom, shuttle)))]
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock::{self, Deadline};
 use crate::crash;
-use crate::layout::{PAYLOAD_BYTES, SLOTS, Slot};
-use crate::region::{JoinError, JoinOptions, Region};
+#[cfg(not(any(loom, shuttle)))]
+use crate::join::{JoinError, JoinOptions};
+use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, SLOTS, Slot};
+use crate::region::Region;
 use crate::slot::{SlotState, SlotWord};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 use crate::ticket::{self, Drawn, Ticket};
 use crate::wait::{self, Waited};
 
@@ -18,6 +21,10 @@ const RECLAIM_EVERY: Duration = Duration::from_millis(50);
 
 /// How many recent slots a process remembers.
 const RECENT_MAX: usize = 64;
+
+/// How often a client tries to draw a ticket. Each failure means that another client drew one: so many
+/// happen in damaged memory only.
+const DRAWS_MAX: usize = 16 * RING;
 
 /// A process's membership in the queue of one database.
 #[derive(Debug)]
@@ -36,19 +43,26 @@ impl Queue {
     ///
     /// # Errors
     /// See [`JoinError`]; nothing is joined then.
+    #[cfg(not(any(loom, shuttle)))]
     pub fn join<E>(
         path: &Path,
         options: &JoinOptions,
         prepare: impl FnOnce() -> Result<(), E>,
     ) -> Result<Arc<Queue>, JoinError<E>> {
         let region = Region::join(path, options, prepare)?;
+        Ok(Queue::of(region))
+    }
+
+    /// The queue of a new member. What a dead member left under the same number is settled first:
+    /// nobody else can see any more that it died.
+    pub(crate) fn of(region: Region) -> Arc<Queue> {
         let queue = Arc::new(Queue { region, recent: Mutex::default() });
-        // The number's last owner died with slots in use.
         if queue.in_use().load(Ordering::Relaxed) != 0 {
             queue.sweep(|member| member == queue.region.member());
             queue.in_use().store(0, Ordering::Relaxed);
         }
-        Ok(queue)
+        queue.disown_leadership();
+        queue
     }
 
     /// True in a child that got this queue from its parent by `fork()`: it must not be used there.
@@ -80,8 +94,7 @@ impl Queue {
     /// True when nobody leads and nobody waits.
     pub fn is_idle(&self) -> bool {
         let shared = self.region.shared();
-        let head = Ticket(shared.header.head.0.load(Ordering::Acquire));
-        !ticket::was_drawn(shared, head) && self.leader_word().is_free()
+        !ticket::was_drawn(shared, ticket::head(shared)) && self.leader_word().is_free()
     }
 
     /// About how many tickets wait.
@@ -101,23 +114,30 @@ impl Queue {
         let hints = &self.region.shared().header.hints.0;
         // Before the slot: a death between the two costs the next owner of the number a look.
         self.in_use().fetch_add(1, Ordering::Relaxed);
-        loop {
+        let mut slot = self.claim_free();
+        while slot.is_none() && !deadline.has_passed() && self.is_sound() {
+            if self.sweep(|member| !self.region.lives(member)) > 0 {
+                slot = self.claim_free();
+                continue;
+            }
+            // And if we die while we are counted? Others ring a bell that nobody hears.
+            hints.free_waiters.fetch_add(1, Ordering::Relaxed);
             let bell = hints.free_bell.load(Ordering::Acquire);
-            if let Some(slot) = self.claim_free() {
-                crash::point("claimed");
-                let queue = Arc::clone(self);
-                return Some(Claim { queue, slot, request_bytes: 0, published: false });
-            }
-            if deadline.has_passed() || !self.is_sound() {
-                self.in_use().fetch_sub(1, Ordering::Relaxed);
-                return None;
-            }
-            if self.sweep(|member| !self.region.lives(member)) == 0 {
-                hints.free_waiters.fetch_add(1, Ordering::SeqCst);
+            // Either we see the slot free, or who frees it sees us waiting: see `free`.
+            fence(Ordering::SeqCst);
+            slot = self.claim_free();
+            if slot.is_none() {
                 wait::sleep(&hints.free_bell, bell, deadline.or_after(RECLAIM_EVERY));
-                hints.free_waiters.fetch_sub(1, Ordering::SeqCst);
+                slot = self.claim_free();
             }
+            hints.free_waiters.fetch_sub(1, Ordering::Relaxed);
         }
+        let Some(slot) = slot else {
+            self.in_use().fetch_sub(1, Ordering::Relaxed);
+            return None;
+        };
+        crash::point("claimed");
+        Some(Claim { queue: Arc::clone(self), slot, request_bytes: 0, published: false })
     }
 
     /// Claims any free slot: a recent one, or the first from where nobody else looks.
@@ -137,13 +157,15 @@ impl Queue {
     }
 
     fn try_claim(&self, slot: usize) -> bool {
-        let claimed = SlotWord {
-            state: SlotState::Claimed,
-            member: self.region.member(),
-            ticket: Ticket::NONE,
-        };
         let slot = self.slot(slot);
-        slot.word.load(Ordering::Relaxed) == 0 && slot.advance(SlotWord::FREE, claimed)
+        slot.word.load(Ordering::Relaxed) == SlotWord::FREE.to_bits()
+            && slot.advance(SlotWord::FREE, self.claimed())
+    }
+
+    /// The word of a slot that a client of this process claimed.
+    fn claimed(&self) -> SlotWord {
+        let member = self.region.member();
+        SlotWord { state: SlotState::Claimed, member, ticket: Ticket::NONE }
     }
 
     /// The client of a claimed or published slot is done with it.
@@ -169,11 +191,17 @@ impl Queue {
     /// the leader's and stay.
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
+        // Each member is asked about once: to ask costs a system call.
+        let mut gone = [None; MEMBERS];
         for slot in &self.region.shared().slots.0 {
             let Some(word) = slot.load() else { continue };
             let owned =
                 matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
-            if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
+            let owner = &mut gone[usize::from(word.member)];
+            if owned
+                && *owner.get_or_insert_with(|| is_gone(word.member))
+                && slot.advance(word, SlotWord::FREE)
+            {
                 freed += 1;
             }
         }
@@ -188,7 +216,8 @@ impl Queue {
     pub(crate) fn free(&self, slot: usize, from: SlotWord) -> bool {
         let freed = self.slot(slot).advance(from, SlotWord::FREE);
         let hints = &self.region.shared().header.hints.0;
-        if freed && hints.free_waiters.load(Ordering::SeqCst) != 0 {
+        fence(Ordering::SeqCst);
+        if freed && hints.free_waiters.load(Ordering::Relaxed) != 0 {
             hints.free_bell.fetch_add(1, Ordering::Release);
             wait::wake(&hints.free_bell);
         }
@@ -241,7 +270,8 @@ impl Claim {
 
     /// Draws the ticket: from now on the request may be executed.
     ///
-    /// `Err` gives the claim back when the ring is full.
+    /// `Err` gives the claim back when the ring is full, or the memory damaged: then the queue is no
+    /// longer sound.
     pub fn publish(mut self, kind: Kind, label: &str) -> Result<Published, Claim> {
         let shared = self.queue.region.shared();
         let slot = self.queue.slot(self.slot);
@@ -251,15 +281,13 @@ impl Claim {
         slot.published_ns.store(clock::now_ns(), Ordering::Relaxed);
         slot.called_ns.store(0, Ordering::Relaxed);
         slot.label.write_text(label);
-        let claimed = SlotWord {
-            state: SlotState::Claimed,
-            member: self.queue.region.member(),
-            ticket: Ticket::NONE,
-        };
-        loop {
+        let claimed = self.queue.claimed();
+        for _ in 0..DRAWS_MAX {
             let ticket = ticket::tail(shared);
             let pending = SlotWord { state: SlotState::Pending, ticket, ..claimed };
-            assert!(slot.advance(claimed, pending), "a claimed slot changed under its owner");
+            if ticket >= Ticket::END || !slot.advance(claimed, pending) {
+                break;
+            }
             match ticket::draw(shared, ticket, self.slot) {
                 Drawn::Ours => {
                     crash::point("published");
@@ -273,13 +301,18 @@ impl Claim {
                     });
                 }
                 drawn => {
-                    assert!(slot.advance(pending, claimed), "no leader can know this slot yet");
+                    // No leader can know this slot yet.
+                    if !slot.advance(pending, claimed) {
+                        break;
+                    }
                     if drawn == Drawn::Full {
                         return Err(self);
                     }
                 }
             }
         }
+        self.queue.retire();
+        Err(self)
     }
 }
 
@@ -288,12 +321,7 @@ impl Drop for Claim {
         if self.published || self.queue.is_inherited() {
             return;
         }
-        let claimed = SlotWord {
-            state: SlotState::Claimed,
-            member: self.queue.region.member(),
-            ticket: Ticket::NONE,
-        };
-        self.queue.free(self.slot, claimed);
+        self.queue.free(self.slot, self.queue.claimed());
         self.queue.forget(self.slot);
     }
 }
@@ -365,14 +393,14 @@ impl Published {
         self.done
     }
 
-    /// Copies the answer out and frees the slot. `None` when the memory is damaged.
-    ///
-    /// # Panics
-    /// When the stage is not [`Stage::Answered`].
+    /// Copies the answer out and frees the slot. `None` when the memory is damaged, or the stage is not
+    /// [`Stage::Answered`].
     pub fn into_answer(mut self) -> Option<Vec<u8>> {
         let slot = self.queue.slot(self.slot);
         let answered = self.pending.with(SlotState::Answered);
-        assert_eq!(slot.load(), Some(answered), "the answer is not there");
+        if slot.load() != Some(answered) {
+            return None;
+        }
         let mut answer = Vec::new();
         let count = slot.answer_bytes.load(Ordering::Relaxed) as usize;
         let read = slot.payload.0.read(self.request_bytes.next_multiple_of(8), count, &mut answer);
@@ -387,13 +415,10 @@ impl Drop for Published {
         if self.queue.is_inherited() {
             return;
         }
-        self.queue.forget(self.slot);
-        if self.done {
-            return;
-        }
         // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the
         // next sweep after this member's end.
-        let _ =
-            self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
+        if self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered)) {
+            self.queue.forget(self.slot);
+        }
     }
 }

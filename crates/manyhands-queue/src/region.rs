@@ -22,15 +22,18 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::clock::Deadline;
-use crate::crash;
 use crate::join::{JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
 use crate::member::{self, LockKind, MemberFile};
 use crate::sync::Ordering;
 use crate::ticket::Ticket;
+use crate::{crash, sigbus};
 
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
+
+/// How long a member that leaves waits for others who leave at the same moment.
+const LEAVE_WAIT: Duration = Duration::from_millis(200);
 
 /// The mapped file and this process's membership.
 #[derive(Debug)]
@@ -116,6 +119,7 @@ impl Region {
             member: 0,
             pid: std::process::id(),
         };
+        sigbus::protect(region.shared.as_ptr() as usize);
         let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
         let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
         let Some(member) = member else {
@@ -182,15 +186,17 @@ impl Drop for Region {
         if self.is_inherited() {
             return;
         }
-        // The last member takes the file away. If somebody joins or leaves at this moment, the file
-        // stays: it is only litter.
-        if let Ok(true) = member::lock_joining(&self.file, LockKind::Exclusive)
+        // The last member takes the file away. It waits a little for others who join or leave; after
+        // that the file stays: it is only litter.
+        let deadline = Deadline::after(LEAVE_WAIT);
+        if let Ok(true) = wait_for_join_lock(&self.file, LockKind::Exclusive, deadline)
             && let Ok(false) = member::any_other_lives(&self.file)
             && self.is_in_place()
         {
             crash::point("leaving");
             let _ = std::fs::remove_file(&self.path);
         }
+        sigbus::release(self.shared.as_ptr() as usize);
         // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
         unsafe { libc::munmap(self.shared.as_ptr().cast(), FILE_BYTES) };
         // The locks go with `file`.

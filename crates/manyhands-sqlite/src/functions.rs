@@ -14,24 +14,24 @@ pub struct SessionCounters {
     /// The last INSERT, UPDATE or DELETE ran elsewhere, and changed `changes` rows.
     elsewhere: AtomicBool,
     changes: AtomicI64,
-    /// What the own connection answered then.
-    here: AtomicI64,
+    /// What the own connection had counted in all by then.
+    total_here: AtomicI64,
     total: AtomicI64,
 }
 
 impl SessionCounters {
-    /// A statement ran elsewhere. `here` is what the own connection's `changes()` answers meanwhile.
-    pub fn ran_elsewhere(&self, changes: i64, total_changes: i64, here: i64) {
+    /// A statement ran elsewhere. `total_here` is what the own connection has counted so far.
+    pub fn ran_elsewhere(&self, changes: i64, total_changes: i64, total_here: i64) {
         self.changes.store(changes, Ordering::Relaxed);
         self.total.fetch_add(total_changes, Ordering::Relaxed);
-        self.here.store(here, Ordering::Relaxed);
+        self.total_here.store(total_here, Ordering::Relaxed);
         self.elsewhere.store(true, Ordering::Relaxed);
     }
 
     /// Starts counting for a new session on a connection that has counted so much so far.
-    pub fn begin_anew(&self, changes_here: i64, total_here: i64) {
+    pub fn begin_anew(&self, total_here: i64) {
         self.total.store(0, Ordering::Relaxed);
-        self.ran_elsewhere(0, -total_here, changes_here);
+        self.ran_elsewhere(0, -total_here, total_here);
     }
 
     /// A statement has run on the session's own connection.
@@ -39,12 +39,13 @@ impl SessionCounters {
         self.elsewhere.store(false, Ordering::Relaxed);
     }
 
-    /// Rows changed by the session's last INSERT, UPDATE or DELETE, given the own connection's answer.
+    /// Rows changed by the session's last INSERT, UPDATE or DELETE, given the own connection's answers.
     ///
     /// While a statement runs here after one that ran elsewhere, the answer is that of the one before,
     /// until the statement, or a trigger of it, has counted rows itself.
-    pub fn changes(&self, here: i64) -> i64 {
-        let before = self.elsewhere.load(Ordering::Relaxed) && self.here.load(Ordering::Relaxed) == here;
+    pub fn changes(&self, here: i64, total_here: i64) -> i64 {
+        let before = self.elsewhere.load(Ordering::Relaxed)
+            && self.total_here.load(Ordering::Relaxed) == total_here;
         if before { self.changes.load(Ordering::Relaxed) } else { here }
     }
 
@@ -112,8 +113,10 @@ unsafe extern "C" fn changes(
     let (counters, connection) = call(context);
     // SAFETY: the connection of this call.
     let here = unsafe { ffi::sqlite3_changes64(connection) };
+    // SAFETY: the connection of this call.
+    let total_here = unsafe { ffi::sqlite3_total_changes64(connection) };
     // SAFETY: the context of this call.
-    unsafe { ffi::sqlite3_result_int64(context, counters.changes(here)) };
+    unsafe { ffi::sqlite3_result_int64(context, counters.changes(here, total_here)) };
 }
 
 unsafe extern "C" fn total_changes(

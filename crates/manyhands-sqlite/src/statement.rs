@@ -178,9 +178,8 @@ impl Statement {
     /// columns may be others.
     pub fn recompilations(&self) -> u32 {
         // SAFETY: the statement is alive; 0 leaves the counter as it is.
-        let count = unsafe {
-            ffi::sqlite3_stmt_status(self.raw(), ffi::SQLITE_STMTSTATUS_REPREPARE, 0)
-        };
+        let count =
+            unsafe { ffi::sqlite3_stmt_status(self.raw(), ffi::SQLITE_STMTSTATUS_REPREPARE, 0) };
         count.unsigned_abs()
     }
 

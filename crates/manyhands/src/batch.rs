@@ -138,10 +138,11 @@ fn execute_requests(
         // The first may take its time: nobody waits for its commit but itself.
         let budget = (!executed.is_empty()).then_some(limits::REQUEST_TIME_MAX);
         match executor.execute(bytes, budget, &mut answer) {
-            Executed::Answered => {
-                lead.executed(&entry, bytes.len(), &answer);
+            Executed::Answered if lead.executed(&entry, bytes.len(), &answer) => {
                 executed.push(entry);
             }
+            // The queue file was damaged under our hands: whose request this was cannot be told.
+            Executed::Answered => return (executed, Batch::Spoiled(entry)),
             Executed::OtherSession => {
                 lead.put_back(&entry);
                 break;

@@ -97,9 +97,9 @@ impl Client<'_> {
                 // The ring is full of requests that were withdrawn: a leader clears it.
                 Err(_) => {
                     self.check(queue, u64::MAX)?;
-                    if let Some(lead) =
-                        queue.try_lead(self.label).or_else(|| queue.try_succeed(self.label))
-                    {
+                    let lead = queue.try_lead(self.label);
+                    if let Some(mut lead) = lead.or_else(|| queue.try_succeed(self.label)) {
+                        recover::settle(self.file, &mut lead, self.deadline)?;
                         lead.release();
                     }
                     std::thread::sleep(limits::BUSY_SLEEP);

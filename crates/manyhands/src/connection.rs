@@ -268,10 +268,12 @@ impl Connection {
 
     /// Rows changed by the last INSERT, UPDATE or DELETE of this connection.
     pub fn changes(&self) -> i64 {
-        self.open().counters.changes(self.sqlite().changes())
+        self.open().counters.changes(self.sqlite().changes(), self.sqlite().total_changes())
     }
 
-    /// Rows changed by this connection since it was made, by triggers and foreign key actions too.
+    /// Rows changed by this connection since it was made, by triggers and foreign key actions too. What a
+    /// full-text index (FTS5) writes into its own tables at the commit counts only if the statement ran
+    /// on this connection.
     pub fn total_changes(&self) -> i64 {
         self.open().counters.total_changes(self.sqlite().total_changes())
     }
@@ -333,7 +335,10 @@ impl Connection {
             }
             Route::Own | Route::Refuse(_) => {
                 self.as_new &= prepared.facts.leaves_no_trace();
-                let outcome = self.step(prepared, values)?;
+                let result = self.step(prepared, values);
+                // A COMMIT that fails may have ended the transaction all the same.
+                self.let_go_after_transaction();
+                let outcome = result?;
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }

@@ -168,12 +168,5 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &*self.kind {
-            ErrorKind::Sqlite { error, .. } => Some(error),
-            ErrorKind::Join(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// There is no `source`: the message says what the cause said.
+impl std::error::Error for Error {}

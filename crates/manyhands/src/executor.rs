@@ -21,7 +21,9 @@ use manyhands_sqlite::{self as sqlite, Progress, Setting, Statement, Step};
 use crate::busy::BusyWait;
 use crate::limits;
 use crate::prepared;
-use crate::request::{self, Answer, Counts, Failure, Request, Session, StatementAnswer, StatementRequest};
+use crate::request::{
+    self, Answer, Counts, Failure, Request, Session, StatementAnswer, StatementRequest,
+};
 
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,7 +73,10 @@ impl CommitObserver for CommitNews {
             }),
             CommitStage::Written => crash::point("frame-written"),
             CommitStage::Synced => crash::point("synced"),
-            CommitStage::Sealed => self.0.seal(),
+            CommitStage::Sealed => {
+                crash::point("half-published");
+                self.0.seal();
+            }
         }
     }
 }

@@ -16,9 +16,6 @@ use crate::routing::{self, Facts};
 impl Connection {
     /// Takes note of what a statement that ran here, without a turn, changed.
     pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
-        if facts.transaction {
-            self.let_go_after_transaction();
-        }
         // A trigger or a table of the temp schema can change what a statement means.
         self.particular |= facts.temp_schema;
         if facts.attaches {

@@ -39,8 +39,7 @@ impl Connection {
         match self.submit(vec![statement])? {
             Some(Settled::Answer(answer)) => {
                 let columns = [Arc::clone(&prepared.columns)];
-                let mut outcomes =
-                    self.accept(answer, &columns).map_err(|(_, error)| error)?;
+                let mut outcomes = self.accept(answer, &columns).map_err(|(_, error)| error)?;
                 outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
             }
             Some(Settled::Turn(lead)) => {
@@ -108,7 +107,7 @@ impl Connection {
 
     /// Makes this session count what was counted elsewhere.
     fn count(&self, counts: &Counts) {
-        let here = self.sqlite().changes();
+        let here = self.sqlite().total_changes();
         self.open().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
     }

@@ -1,1 +1,78 @@
+//! The small column: every campaign, in few rounds. The long one is the same program with larger
+//! numbers; see `reliability --help`.
+//!
+//! The campaigns run one after the other: what one measures, another would disturb.
 
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Runs the program; it exits with 0 when there was no finding.
+fn check(words: &[&str]) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = Command::new(env!("CARGO_BIN_EXE_reliability"))
+        .args(words)
+        .output()
+        .expect("the program starts");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    println!("{told}");
+    assert!(output.status.success(), "{words:?}: {}\n{complaint}", output.status);
+}
+
+/// A checker that misses a planted loss, double or half would make everything below worthless.
+#[test]
+fn planted_damage_is_found() {
+    check(&["planted"]);
+}
+
+/// A process dies at each named point and at random moments: what was acknowledged is there once, and
+/// the others go on.
+#[test]
+fn a_killed_process_loses_nothing_and_stops_nobody() {
+    check(&["kill", "--rounds", "66", "--after-ms", "120"]);
+}
+
+/// The same, while the sqlite3 shell writes and truncates the WAL.
+#[test]
+fn a_killed_process_beside_the_shell() {
+    check(&["kill", "--rounds", "20", "--seed", "2", "--point", "random", "--peer"]);
+}
+
+/// The shell commits hundreds of times between a death and the successor's look: what tells the
+/// successor whether the dead leader's batch was committed must still be there.
+#[test]
+fn a_killed_process_beside_a_shell_that_never_pauses() {
+    check(&["kill", "--rounds", "33", "--seed", "21", "--hammer", "--after-ms", "120"]);
+}
+
+/// Other programs write to the file while the queue is always full.
+#[test]
+fn the_shell_writes_beside_a_full_queue() {
+    check(&["stock", "--checkpointer"]);
+}
+
+/// A stopped process cannot be robbed: the others learn who it is, in time, and go on afterwards.
+#[test]
+fn a_stopped_process_is_named() {
+    check(&["stopped", "--rounds", "3"]);
+}
+
+/// The first users of a new database come all at once.
+#[test]
+fn many_processes_create_one_database() {
+    check(&["opening", "--processes", "50", "--rounds", "2"]);
+}
+
+/// A full disk is an error, not a loss and not a standstill.
+#[test]
+fn a_full_disk_is_an_error_and_no_more() {
+    check(&["full", "--rounds", "2"]);
+}
+
+/// Memory per connection, and memory over time.
+#[test]
+fn memory_stays_small_and_flat() {
+    check(&["memory", "--writes", "10000"]);
+}

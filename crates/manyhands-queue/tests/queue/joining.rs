@@ -1,0 +1,159 @@
+//! Joining and leaving.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use manyhands_queue::{Deadline, Kind, Queue, SLOTS};
+
+use crate::child::{Process, die, listen, tell};
+use crate::echo::{publish, reversed, submit};
+use crate::place::{LONG, Place, join, options, wait_until};
+
+/// Where the file keeps the next member number to try.
+const MEMBER_HINT_AT: u64 = 328;
+
+/// The file is no litter: who leaves last takes it away, and nobody else does.
+#[test]
+fn the_last_member_removes_the_file() {
+    let place = Place::new();
+    let (first, second) = (place.join(), place.join());
+    assert!(first.has_other_members() && second.has_other_members());
+    drop(first);
+    assert!(place.path().exists() && second.is_in_place());
+    assert!(!second.has_other_members());
+    drop(second);
+    assert!(!place.path().exists());
+}
+
+/// The first member switches the database to WAL mode. When that fails nobody has joined, and the
+/// next one is the first again.
+#[test]
+fn a_failed_preparation_joins_nothing() {
+    let place = Place::new();
+    let refused = Queue::join(&place.path(), &options(), || Err("no WAL here"));
+    assert_eq!(refused.unwrap_err().to_string(), "no WAL here");
+    let mut prepared = false;
+    let prepare = || {
+        prepared = true;
+        Ok::<(), Infallible>(())
+    };
+    let first = Queue::join(&place.path(), &options(), prepare).unwrap();
+    assert!(prepared && !first.has_other_members());
+    let second = Queue::join(&place.path(), &options(), || -> Result<(), Infallible> {
+        panic!("the second member prepares nothing")
+    });
+    assert!(second.unwrap().is_sound());
+}
+
+pub fn member(path: &Path) {
+    let queue = join(path).unwrap();
+    let waiting: Vec<_> = (0..100u8).map(|n| publish(&queue, Kind::Request, &[n])).collect();
+    let claimed: Vec<_> = (0..100).map(|_| queue.claim(Deadline::after(LONG)).unwrap()).collect();
+    tell("joined");
+    listen();
+    drop((waiting, claimed));
+}
+
+/// A process killed with SIGKILL says goodbye to nobody. The kernel drops its lock, and its slots
+/// come back when they are needed.
+#[test]
+fn a_killed_member_is_seen_dead_and_its_slots_come_back() {
+    let place = Place::new();
+    let queue = place.join();
+    let process = Process::start("member", &place.path());
+    process.expect("joined");
+    assert!(queue.has_other_members());
+    process.kill();
+    wait_until("the killed member is dead", || !queue.has_other_members());
+    let deadline = Deadline::after(LONG);
+    let claims: Vec<_> = (0..SLOTS).map(|_| queue.claim(deadline).unwrap()).collect();
+    assert!(queue.claim(Deadline::after(std::time::Duration::ZERO)).is_none(), "one too many");
+    drop(claims);
+    assert_eq!(submit(&queue, b"after"), reversed(b"after"));
+    assert!(queue.is_idle(), "the dead member's tickets were passed");
+}
+
+pub fn leader(path: &Path) {
+    let queue = join(path).unwrap();
+    let _lead = queue.try_lead("dead").unwrap();
+    tell("leading");
+    listen();
+    die();
+}
+
+/// Member numbers are used again. A leader that died was seen alive for ever when a new member got its
+/// number: nobody succeeded it.
+#[test]
+fn a_number_used_again_does_not_revive_a_dead_leader() {
+    let place = Place::new();
+    let queue = place.join();
+    place.overwrite(MEMBER_HINT_AT, &77u64.to_ne_bytes());
+    let process = Process::start("leader", &place.path());
+    process.expect("leading");
+    process.kill();
+    wait_until("the leader is dead", || !queue.has_other_members());
+    place.overwrite(MEMBER_HINT_AT, &77u64.to_ne_bytes());
+    let reborn = place.join();
+    assert_eq!(submit(&queue, b"served"), reversed(b"served"));
+    assert_eq!(submit(&reborn, b"too"), reversed(b"too"));
+}
+
+const VISITORS: usize = 50;
+const VISITS: u32 = 20;
+
+pub fn visitor(path: &Path) {
+    let preparing = path.with_extension("preparing");
+    tell("ready");
+    listen();
+    for round in 0..VISITS {
+        let prepare = || {
+            // Only one process is the first, whatever the others do.
+            std::fs::File::create_new(&preparing)?;
+            std::fs::remove_file(&preparing)
+        };
+        let queue = Queue::join(path, &options(), prepare).unwrap();
+        assert!(queue.is_sound(), "half built");
+        assert!(queue.is_in_place(), "the file was removed under a member");
+        let request = round.to_ne_bytes();
+        assert_eq!(submit(&queue, &request), reversed(&request));
+        assert!(queue.is_in_place(), "the file was removed under a member");
+    }
+    tell("done");
+}
+
+/// Short-lived processes, all at once: the last one out meets the first one in, again and again.
+#[test]
+fn fifty_processes_come_and_go() {
+    let place = Place::new();
+    let mut visitors: Vec<_> =
+        (0..VISITORS).map(|_| Process::start("visitor", &place.path())).collect();
+    visitors.iter().for_each(|visitor| visitor.expect("ready"));
+    visitors.iter_mut().for_each(|visitor| visitor.say("go"));
+    visitors.iter().for_each(|visitor| visitor.expect("done"));
+    visitors.into_iter().for_each(Process::wait_ok);
+    // Two that left at the same moment may have left it, but it holds nobody.
+    let queue = place.join();
+    assert!(!queue.has_other_members() && queue.is_idle());
+    drop(queue);
+    assert!(!place.path().exists());
+}
+
+/// The file vanishes between a newcomer's two looks, at "is it there?" and "then I create it", and comes
+/// back between the next two. That is no error of anybody's.
+#[test]
+fn threads_come_and_go_without_errors() {
+    const THREADS: usize = 6;
+    const VISITS: usize = 250;
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..VISITS {
+                    let queue = place.join();
+                    assert!(queue.is_sound() && queue.is_in_place());
+                }
+            });
+        }
+    });
+    assert!(!place.path().exists() || !place.join().has_other_members());
+}

@@ -1,0 +1,173 @@
+//! A leader dies, and the next one settles its batch.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use manyhands_queue::{CommitFrame, Inheritance, Kind, Lead, Published, Queue, Stage, Unresolved};
+
+use crate::child::{Process, die, listen, tell};
+use crate::echo::{publish, reversed, serve};
+use crate::place::{Place, join, wait_until};
+
+const REQUESTS: usize = 6;
+const FRAME: CommitFrame =
+    CommitFrame { offset: 32 + 4120, header: *b"salt, checksum, frame 17", change: 9 };
+
+/// Leads, executes all that waits, and dies at `stage`.
+pub fn dying_leader(path: &Path, stage: &str) {
+    let queue = join(path).unwrap();
+    tell("joined");
+    listen();
+    let die_at = |name: &str| {
+        if name == stage {
+            die();
+        }
+    };
+    let mut lead = queue.try_lead("dying").unwrap();
+    die_at("leading");
+    lead.begin_batch();
+    die_at("batch begun");
+    let (mut executed, mut request, mut from) = (Vec::new(), Vec::new(), None);
+    while let Some(entry) = lead.next(from) {
+        from = Some(entry.ticket.next());
+        assert!(lead.take(&entry, &mut request));
+        if executed.len() == REQUESTS / 2 {
+            die_at("taken");
+        }
+        assert!(lead.executed(&entry, request.len(), &reversed(&request)));
+        executed.push(entry);
+    }
+    assert_eq!(executed.len(), REQUESTS);
+    die_at("executed");
+    queue.announce(&FRAME);
+    die_at("announced");
+    queue.seal();
+    die_at("sealed");
+    // To die in the middle of answering.
+    let answered = if stage == "half answered" { REQUESTS / 2 } else { REQUESTS };
+    lead.end_batch(&executed[..answered], true);
+    die();
+}
+
+struct Orphans {
+    queue: Arc<Queue>,
+    published: Vec<Published>,
+    _place: Place,
+}
+
+/// Requests whose leader died at `stage`, and the leadership of its successor.
+fn orphans(stage: &str) -> (Orphans, Lead) {
+    let place = Place::new();
+    let queue = place.join();
+    let published = (0..REQUESTS).map(|n| publish(&queue, Kind::Request, &[n as u8, 7])).collect();
+    let mut process = Process::start(&format!("dying-leader:{stage}"), &place.path());
+    process.expect("joined");
+    assert!(queue.try_succeed("early").is_none(), "nobody leads yet");
+    process.say("lead");
+    process.wait_killed();
+    assert!(queue.try_lead("robber").is_none(), "a dead leader's place is not free");
+    let mut lead = None;
+    wait_until("the dead leader is succeeded", || {
+        lead = queue.try_succeed("successor");
+        lead.is_some()
+    });
+    let lead = lead.unwrap();
+    assert_eq!(lead.inheritance(), Inheritance::Batch);
+    (Orphans { queue, published, _place: place }, lead)
+}
+
+impl Orphans {
+    fn stages(&self) -> Vec<Stage> {
+        self.published.iter().map(|one| one.stage().unwrap()).collect()
+    }
+
+    /// All get their own answer; those that still waited, from the next leader.
+    fn all_are_answered(self) {
+        if let Some(lead) = self.queue.try_lead("next") {
+            serve(lead);
+        }
+        for (n, one) in self.published.into_iter().enumerate() {
+            assert_eq!(one.into_answer().unwrap(), [7, n as u8], "request {n}");
+        }
+        assert!(self.queue.is_idle());
+        assert_eq!(self.queue.counters()[3], 1, "one succession");
+    }
+}
+
+/// The leader dies at each of its steps. The successor learns what it must know, and afterwards each
+/// request is answered, if the batch was committed, or waits again, if not; never both, never neither.
+#[test]
+fn a_leader_dies_at_each_step() {
+    use Stage::{Answered, Waiting};
+    let nothing = Unresolved::Unannounced;
+    let announced = Unresolved::Announced(FRAME);
+    let check = |stage: &str, known: Unresolved, committed: bool, after: Stage| {
+        let (orphans, mut lead) = orphans(stage);
+        // A new queue has batch number 0, and no batch was ever sealed under another number.
+        if stage != "leading" {
+            assert_eq!(lead.unresolved(), known, "{stage}");
+        }
+        lead.resolve(committed);
+        assert_eq!(lead.inheritance(), Inheritance::Nothing);
+        assert_eq!(orphans.stages(), vec![after; REQUESTS], "{stage}, committed: {committed}");
+        lead.release();
+        orphans.all_are_answered();
+    };
+    check("leading", nothing, false, Waiting);
+    check("leading", nothing, true, Waiting);
+    check("batch begun", nothing, false, Waiting);
+    check("taken", nothing, false, Waiting);
+    check("executed", nothing, false, Waiting);
+    check("announced", announced, false, Waiting);
+    check("announced", announced, true, Answered);
+    check("sealed", Unresolved::Sealed, true, Answered);
+    check("half answered", Unresolved::Sealed, true, Answered);
+    check("answered", Unresolved::Sealed, true, Answered);
+}
+
+/// The successor dies too, after it sealed the dead leader's batch and before it answered everybody.
+#[test]
+fn a_successor_finds_what_a_dead_successor_sealed() {
+    let (orphans, lead) = orphans("announced");
+    orphans.queue.seal();
+    drop(lead);
+    let mut lead = orphans.queue.try_lead("third").unwrap();
+    assert_eq!(lead.unresolved(), Unresolved::Sealed);
+    lead.resolve(true);
+    assert_eq!(orphans.stages(), [Stage::Answered; REQUESTS]);
+    lead.release();
+    orphans.all_are_answered();
+}
+
+/// The successor could not look at the database, and gave the place back. The head went past the dead
+/// leader's batch, no later leader found it, and its clients waited for ever.
+#[test]
+fn a_successor_that_gives_up_leaves_the_batch_to_the_next() {
+    let (orphans, lead) = orphans("executed");
+    assert_eq!(lead.next(None).map(|entry| entry.kind), None, "nothing waits");
+    drop(lead);
+    // Everybody is in execution: nobody would lead for itself, so patience alone must find the place.
+    let mut lead = orphans.queue.try_succeed("third").expect("an unresolved batch is inherited");
+    assert_eq!(lead.inheritance(), Inheritance::Batch);
+    lead.resolve(false);
+    assert_eq!(orphans.stages(), [Stage::Waiting; REQUESTS]);
+    lead.release();
+    orphans.all_are_answered();
+}
+
+/// A leader's thread panics in the middle of a batch: the process lives, but the batch is handed on as
+/// if it had died.
+#[test]
+fn a_dropped_batch_is_inherited() {
+    let place = Place::new();
+    let queue = place.join();
+    let published = publish(&queue, Kind::Request, b"dropped");
+    let mut lead = queue.try_lead("panics").unwrap();
+    lead.begin_batch();
+    let entry = lead.next(None).unwrap();
+    assert!(lead.take(&entry, &mut Vec::new()));
+    drop(lead);
+    assert_eq!(published.stage(), Some(Stage::Executing));
+    serve(queue.try_lead("next").unwrap());
+    assert_eq!(published.into_answer().unwrap(), reversed(b"dropped"));
+}

@@ -1,0 +1,11 @@
+//! What an application relies on, tried from outside: real files, real threads, real processes.
+//!
+//! The list below is the contents page. `stage` is what the tests stand on: a directory that goes
+//! away, deadlines, and other processes.
+
+mod like_sqlite;
+mod neighbours;
+mod stage;
+mod surroundings;
+mod transactions;
+mod waiting;

@@ -1,0 +1,109 @@
+//! The campaigns, and what they share: a crew of writers on one file, and the report.
+
+pub mod full;
+pub mod kill;
+pub mod memory;
+pub mod opening;
+pub mod planted;
+pub mod stock;
+pub mod stopped;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::child::Child;
+use crate::ledger::Ledger;
+use crate::worker::{self, Act};
+
+/// How long a writer may take to open the database.
+pub const READY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a writer may take to end in order.
+pub const END_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The number of SIGKILL.
+const KILLED: i32 = rustix::process::Signal::KILL.as_raw();
+
+/// A writer process and its job.
+#[derive(Debug)]
+pub struct Writer {
+    pub child: Child,
+    pub job: worker::Arguments,
+    /// Its death is not a finding.
+    pub is_victim: bool,
+}
+
+impl Writer {
+    pub fn start(job: &worker::Arguments, crash: Option<&str>) -> Result<Writer> {
+        let child = Child::spawn(&job.words(), crash)?;
+        Ok(Writer { child, job: job.clone(), is_victim: crash.is_some() })
+    }
+
+    /// Waits for its end and takes its words into the ledger. Its own death is told as a finding.
+    pub fn finish(mut self, ledger: &mut Ledger, findings: &mut Vec<String>) -> Result<bool> {
+        let (status, heard) = self.child.finish(END_PATIENCE)?;
+        let number = self.job.number;
+        let writers: Vec<i64> = (0..self.job.threads).map(|thread| number * 100 + thread).collect();
+        let survived = status.is_some_and(|status| status.success());
+        let skips = matches!(self.job.act, Act::Hold | Act::Ask);
+        ledger.note(&heard, &writers, !survived, skips);
+        // A victim dies by SIGKILL. One that panics is a finding, as anybody.
+        let as_meant = self.is_victim && status.and_then(|it| it.signal()) == Some(KILLED);
+        match status {
+            None => findings.push(format!("process {number} did not end within {END_PATIENCE:?}")),
+            Some(status) if !survived && !as_meant => {
+                findings.push(format!("process {number} ended with {status}"));
+            }
+            Some(_) => {}
+        }
+        Ok(survived)
+    }
+}
+
+/// A job, to be changed where it differs.
+pub fn job(database: &Path, act: Act, number: i64, seed: u64) -> worker::Arguments {
+    let database = database.to_owned();
+    worker::Arguments { database, act, number, seed, threads: 1, timeout_ms: 60_000, count: 0 }
+}
+
+/// Where a campaign works: a directory on the disk that TMPDIR names, kept when there is a finding.
+pub fn place() -> Result<(TempDir, PathBuf)> {
+    let directory = tempfile::Builder::new().prefix("reliability-").tempdir();
+    let directory = directory.context("make a directory")?;
+    let database = directory.path().join("app.db");
+    Ok((directory, database))
+}
+
+/// Errors that no writer should have met, as findings.
+pub fn unexpected_errors(ledger: &Ledger) -> Vec<String> {
+    let tell = |failure: &crate::ledger::Failure| {
+        let writer = failure.operation.writer;
+        format!("writer {writer} got an error ({}): {}", failure.what, failure.text)
+    };
+    ledger.failures.iter().take(5).map(tell).collect()
+}
+
+/// Prints the findings with the command that replays them. True when there are none.
+pub fn report(findings: &[String], replay: &str, kept: Option<TempDir>) -> bool {
+    for finding in findings {
+        println!("FINDING {finding}");
+    }
+    if !findings.is_empty() {
+        println!("replay: reliability {replay}");
+        if let Some(directory) = kept {
+            println!("kept: {}", directory.keep().display());
+        }
+    }
+    findings.is_empty()
+}
+
+/// Median and largest, in milliseconds.
+pub fn median_and_max(mut figures: Vec<f64>) -> (f64, f64) {
+    figures.sort_by(f64::total_cmp);
+    let median = figures.get(figures.len() / 2).copied().unwrap_or(0.0);
+    (median, figures.last().copied().unwrap_or(0.0))
+}

@@ -1,0 +1,181 @@
+//! A disk that is full, and then has room again: a small tmpfs, which needs root.
+//!
+//! Every error must be SQLite's own for a full disk; what was acknowledged is there; when a ballast file
+//! is deleted, writing goes on without opening anew.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::{READY_PATIENCE, Writer, job, report};
+use crate::clock::now_ns;
+use crate::ledger::Ledger;
+use crate::worker::Act;
+use crate::{shell, verdict};
+
+/// How long it may take to fill the disk, and to write again.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a writer waits for its turn: so short that a queue that stands still shows.
+const TIMEOUT_MS: u64 = 4_000;
+
+/// SQLITE_FULL and SQLITE_IOERR.
+const EXPECTED: [i32; 2] = [13, 10];
+
+/// The choices of the campaign.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The queue file alone takes more than 4.
+    #[arg(long, default_value_t = 16)]
+    megabytes: u64,
+    #[arg(long, default_value_t = 6)]
+    ballast_megabytes: usize,
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, default_value_t = 0)]
+    from_round: u64,
+}
+
+/// A mounted tmpfs. Dropping it takes it away.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path, megabytes: u64) -> Result<SmallDisk> {
+        if !rustix::process::geteuid().is_root() {
+            bail!("this campaign mounts a tmpfs, which only root may do");
+        }
+        let size = format!("size={megabytes}m");
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "reliability"])
+            .arg(at)
+            .status()
+            .context("start mount")?;
+        ensure!(status.success(), "mount a tmpfs at {}: {status}", at.display());
+        Ok(SmallDisk(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a writer that is late may still hold files.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Runs the campaign. False when there was a finding.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let mut green = true;
+    for round in arguments.from_round..arguments.from_round + arguments.rounds {
+        let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+        let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
+        let seed = arguments.seed.wrapping_mul(1_000_003).wrapping_add(round);
+        let findings = play(arguments, &disk.0, seed)?;
+        let Arguments { megabytes, ballast_megabytes, seed, .. } = arguments;
+        let replay = format!(
+            "full --megabytes {megabytes} --ballast-megabytes {ballast_megabytes} --seed {seed} \
+             --from-round {round} --rounds 1"
+        );
+        green &= report(&findings, &replay, None);
+    }
+    green &= too_small()?;
+    Ok(green)
+}
+
+fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
+    let database = disk.join("app.db");
+    let ballast = disk.join("ballast");
+    shell::create(&database)?;
+    std::fs::write(&ballast, vec![1; arguments.ballast_megabytes << 20])
+        .context("write ballast")?;
+    let mut crew = (0..4)
+        .map(|number| {
+            let mut job = job(&database, Act::Mix, number, seed);
+            job.timeout_ms = TIMEOUT_MS;
+            Writer::start(&job, None)
+        })
+        .collect::<Result<Vec<Writer>>>()?;
+    for writer in &crew {
+        writer.child.wait_for("err", PATIENCE).context("fill the disk")?;
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    std::fs::remove_file(&ballast).context("delete the ballast")?;
+    let freed_ns = now_ns();
+    let mut findings = Vec::new();
+    for writer in &crew {
+        match first_ack_after(writer, freed_ns) {
+            Some(_) => {}
+            None => findings.push(format!(
+                "process {} did not write again; it said last: {:?}",
+                writer.job.number,
+                writer.child.heard(|heard| heard.lines.last().cloned())
+            )),
+        }
+    }
+    let again: Vec<_> =
+        crew.iter().filter_map(|writer| first_ack_after(writer, freed_ns)).collect();
+    crew.iter_mut().for_each(|writer| writer.child.say("stop"));
+    let mut ledger = Ledger::new(seed, false);
+    for writer in crew {
+        writer.finish(&mut ledger, &mut findings)?;
+    }
+    let mut codes = std::collections::BTreeMap::<(i32, String), usize>::new();
+    for failure in &ledger.failures {
+        *codes.entry((failure.code, failure.text.clone())).or_default() += 1;
+        if !EXPECTED.contains(&failure.code) {
+            findings
+                .push(format!("an error that is not SQLite's for a full disk: {}", failure.text));
+        }
+    }
+    findings.truncate(10);
+    let verdict = verdict::examine(&database, &ledger)?;
+    let before = ledger.acked.values().filter(|ack| ack.ns < freed_ns).count();
+    println!(
+        "{before} acknowledged until there was room, {} in all; {} of 4 wrote again, the first after \
+         {:.1} ms; {} errors, {} of unknown outcome: {codes:?}",
+        ledger.acked.len(),
+        again.len(),
+        again.iter().min().map_or(0.0, |ns| (ns - freed_ns) as f64 / 1e6),
+        ledger.failures.len(),
+        ledger.unknown.len(),
+    );
+    findings.extend(verdict.findings);
+    Ok(findings)
+}
+
+/// When it first acknowledged something after a moment; waits for it.
+fn first_ack_after(writer: &Writer, since_ns: u64) -> Option<u64> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let first = writer.child.heard(|heard| {
+            let acks = heard.lines.iter().filter_map(|line| line.strip_prefix("ack "));
+            let moments = acks.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
+            moments.into_iter().find(|ns| *ns > since_ns)
+        });
+        if first.is_some() {
+            return first;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    None
+}
+
+/// A disk on which not even the queue file has room: a clear error, no signal.
+fn too_small() -> Result<bool> {
+    let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+    let disk = SmallDisk::mount(directory.path(), 2)?;
+    let database = disk.0.join("app.db");
+    shell::create(&database)?;
+    let mut writer = Writer::start(&job(&database, Act::Mix, 0, 1), None)?;
+    let (status, _) = writer.child.finish(READY_PATIENCE)?;
+    println!("opening where there is no room for the queue file: {status:?} (its words above)");
+    let clear = status.is_some_and(|status| status.code() == Some(2));
+    Ok(report(
+        &if clear { vec![] } else { vec![format!("not a clear error but {status:?}")] },
+        "full",
+        None,
+    ))
+}

@@ -1,0 +1,268 @@
+//! Writers that are stopped, not dead: nobody may take their place, so the others wait until their own
+//! deadlines, are told who holds the turn, and go on when it runs again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use fastrand::Rng;
+use rustix::process::Signal;
+
+use super::{READY_PATIENCE, Writer, job, place, report};
+use crate::clock::now_ns;
+use crate::entry::Operation;
+use crate::ledger::{Failure, Ledger};
+use crate::worker::Act;
+use crate::{shell, verdict};
+
+/// How long the others wait for their turn.
+const TIMEOUT_MS: u64 = 400;
+
+/// How much later a timeout may come without a finding: timings decide nothing, this is a hang.
+const LATENESS_LIMIT_MS: u64 = 5_000;
+
+/// How long a writer is stopped.
+const STOPPED: Duration = Duration::from_millis(1_200);
+
+/// How long nobody writes when the leader is stopped, and somebody does when it is not.
+const STILL: Duration = Duration::from_millis(100);
+
+/// How many writers are stopped in search of the leader.
+const TRIES: u32 = 60;
+
+/// The choices of the campaign.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Rounds of each of the three cases.
+    #[arg(long, default_value_t = 10)]
+    rounds: u64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, default_value_t = 0)]
+    from_round: u64,
+}
+
+/// Who is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    /// The one that holds a transaction with the turn.
+    Holder,
+    /// The one whose turn is next.
+    Next,
+    /// One that leads and executes the others' requests. It is found by stopping one after the other,
+    /// until nobody writes any more.
+    Leader,
+}
+
+/// What a round showed.
+#[derive(Default)]
+struct Seen {
+    findings: Vec<String>,
+    timeouts: usize,
+    latest_ms: u64,
+    /// The others whose request was being executed by the one that was stopped. They cannot withdraw
+    /// it: their answer comes after their deadline, when it runs again.
+    fated: usize,
+    /// The others' acknowledgements while one was stopped.
+    acked_meanwhile: usize,
+}
+
+/// Runs the campaign. False when there was a finding.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let mut green = true;
+    for case in [Case::Holder, Case::Next, Case::Leader] {
+        let (mut timeouts, mut latest_ms, mut fated, mut meanwhile) = (0, 0, 0, Vec::new());
+        for round in arguments.from_round..arguments.from_round + arguments.rounds {
+            let (directory, database) = place()?;
+            shell::create(&database)?;
+            let seed = arguments.seed.wrapping_mul(0x51_7C_C1).wrapping_add(round);
+            let seen = play(case, &database, seed)?;
+            timeouts += seen.timeouts;
+            fated += seen.fated;
+            latest_ms = latest_ms.max(seen.latest_ms);
+            meanwhile.push(seen.acked_meanwhile);
+            let findings: Vec<_> = seen
+                .findings
+                .iter()
+                .map(|text| format!("{case:?}, round {round}: {text}"))
+                .collect();
+            let replay =
+                format!("stopped --seed {} --from-round {round} --rounds 1", arguments.seed);
+            green &= report(&findings, &replay, Some(directory));
+        }
+        let least = meanwhile.iter().min().copied().unwrap_or(0);
+        println!(
+            "{case:?}: {} rounds, {timeouts} timeouts of {TIMEOUT_MS} ms, the latest after \
+             {latest_ms} ms; {fated} waited for their fate; the others wrote at least {least} times meanwhile",
+            arguments.rounds
+        );
+    }
+    Ok(green)
+}
+
+fn play(case: Case, database: &std::path::Path, seed: u64) -> Result<Seen> {
+    let mut seen = Seen::default();
+    let act = |number: i64| match (case, number) {
+        (Case::Holder | Case::Next, 0) => Act::Hold,
+        (Case::Next, 1) => Act::Ask,
+        _ => Act::Mix,
+    };
+    // Who holds the turn begins; the others come when it does.
+    let mut crew = Vec::new();
+    for number in 0..6 {
+        let mut job = job(database, act(number), number, seed);
+        if job.act == Act::Mix && case != Case::Next {
+            job.timeout_ms = TIMEOUT_MS;
+        }
+        let writer = Writer::start(&job, None)?;
+        let first = if job.act == Act::Hold { "holding" } else { "ready" };
+        writer.child.wait_for(first, READY_PATIENCE)?;
+        if job.act == Act::Ask {
+            let mut writer = writer;
+            writer.child.say("go");
+            writer.child.wait_for("asking", READY_PATIENCE)?;
+            // It says so before it asks; the others come after it.
+            std::thread::sleep(Duration::from_millis(50));
+            crew.push(writer);
+        } else {
+            crew.push(writer);
+        }
+    }
+    let victim = match case {
+        Case::Holder => 0,
+        Case::Next => 1,
+        Case::Leader => find_leader(&crew, seed)?,
+    };
+    let (pid, label) = (crew[victim].child.id(), label(&crew[victim]));
+    crew[victim].child.signal(Signal::STOP)?;
+    let stopped_ns = now_ns();
+    if case == Case::Next {
+        crew[0].child.say("go");
+    }
+    std::thread::sleep(STOPPED);
+    let continued_ns = now_ns();
+    crew[victim].child.signal(Signal::CONT)?;
+    if case == Case::Holder {
+        crew[0].child.say("go");
+    }
+    // All must write again before they are told to stop.
+    for writer in &crew {
+        let since = continued_ns;
+        if !writes_after(writer, since) {
+            seen.findings.push(format!("process {} wrote no more", writer.job.number));
+        }
+    }
+    crew.iter_mut().for_each(|writer| writer.child.say("stop"));
+    let mut ledger = Ledger::new(seed, false);
+    for writer in crew {
+        writer.finish(&mut ledger, &mut seen.findings)?;
+    }
+    // What the stopped one says of its own wait, which it slept through, is its own affair.
+    let others = |operation: &Operation| operation.writer / 100 != victim as i64;
+    for failure in ledger.failures.iter().filter(|failure| others(&failure.operation)) {
+        check(failure, case, pid, &label, &mut seen);
+    }
+    seen.fated = fated(&ledger, others, stopped_ns, continued_ns);
+    let meanwhile = |ns: u64| (stopped_ns + 20_000_000..continued_ns).contains(&ns);
+    seen.acked_meanwhile = ledger.acked.values().filter(|ack| meanwhile(ack.ns)).count();
+    if case == Case::Holder && seen.timeouts == 0 {
+        seen.findings.push("nobody timed out while the holder was stopped".into());
+    }
+    if case == Case::Next && seen.acked_meanwhile == 0 {
+        seen.findings.push("a stopped waiter stopped the others".into());
+    }
+    seen.findings.extend(verdict::examine(database, &ledger)?.findings);
+    Ok(seen)
+}
+
+/// Stops one writer after the other for a moment, and leaves the one stopped without which nobody
+/// writes. After too many tries the last one, whatever it is.
+fn find_leader(crew: &[Writer], seed: u64) -> Result<usize> {
+    let mut random = Rng::with_seed(seed);
+    for attempt in 1.. {
+        std::thread::sleep(Duration::from_micros(random.u64(2_000..20_000)));
+        let chosen = random.usize(..crew.len());
+        crew[chosen].child.signal(Signal::STOP)?;
+        std::thread::sleep(STILL);
+        let others = || crew.iter().enumerate().filter(|(index, _)| *index != chosen);
+        let since = now_ns() - STILL.as_nanos() as u64 / 2;
+        if attempt == TRIES || !others().any(|(_, writer)| acked_since(writer, since)) {
+            return Ok(chosen);
+        }
+        crew[chosen].child.signal(Signal::CONT)?;
+    }
+    unreachable!("the loop ends at the last try")
+}
+
+/// True when it acknowledged something after a moment.
+fn acked_since(writer: &Writer, since_ns: u64) -> bool {
+    writer.child.heard(|heard| {
+        heard.lines.iter().rev().take(50).any(|line| {
+            let mut words = line.split(' ');
+            words.next() == Some("ack")
+                && words
+                    .next()
+                    .and_then(|ns| ns.parse::<u64>().ok())
+                    .is_some_and(|ns| ns > since_ns)
+        })
+    })
+}
+
+fn label(writer: &Writer) -> String {
+    match writer.job.act {
+        Act::Hold => "holder".to_owned(),
+        Act::Ask => "asker".to_owned(),
+        _ => format!("worker {}", writer.job.number),
+    }
+}
+
+/// True when it acknowledges something after a moment; waits for it.
+fn writes_after(writer: &Writer, since_ns: u64) -> bool {
+    let end = now_ns() + READY_PATIENCE.as_nanos() as u64 / 4;
+    while now_ns() < end {
+        if acked_since(writer, since_ns) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
+
+/// How many writers were acknowledged, for the first time since one was stopped, only after it ran
+/// again, and had no timeout meanwhile.
+fn fated(
+    ledger: &Ledger,
+    others: impl Fn(&Operation) -> bool,
+    stopped_ns: u64,
+    continued_ns: u64,
+) -> usize {
+    let acks = ledger.acked.iter().map(|(operation, ack)| (operation, ack.ns));
+    let failures = ledger.failures.iter().map(|failure| (&failure.operation, failure.ns));
+    let mut first = BTreeMap::new();
+    for (operation, ns) in acks.chain(failures).filter(|(_, ns)| *ns > stopped_ns) {
+        if others(operation) {
+            let earliest = first.entry(operation.writer).or_insert(ns);
+            *earliest = ns.min(*earliest);
+        }
+    }
+    first.values().filter(|ns| **ns >= continued_ns).count()
+}
+
+/// A failure must be a timeout, in time, that names the process which was stopped.
+fn check(failure: &Failure, case: Case, pid: u32, label: &str, seen: &mut Seen) {
+    let mut say = |what: &str| seen.findings.push(format!("{what}: {}", failure.text));
+    if failure.what != "timeout" {
+        return say("an error that is no timeout");
+    }
+    if case == Case::Next {
+        return say("a stopped waiter made another time out");
+    }
+    if failure.waited_ms > TIMEOUT_MS + LATENESS_LIMIT_MS {
+        say("a timeout came late");
+    }
+    if !failure.text.contains(&format!("process {pid} ({label})")) {
+        say(&format!("a timeout did not name process {pid} ({label})"));
+    }
+    seen.timeouts += 1;
+    seen.latest_ms = seen.latest_ms.max(failure.waited_ms);
+}

@@ -1,0 +1,197 @@
+//! A writer process.
+//!
+//! It says, one line each, in its pipe:
+//!
+//! | line                                         | after                                         |
+//! |----------------------------------------------|-----------------------------------------------|
+//! | `ready`                                      | the database was opened                       |
+//! | `ack NS WRITER SEQUENCE RETURNED`            | a call returned success                       |
+//! | `refused NS WRITER SEQUENCE`                 | a constraint was violated, as it should be    |
+//! | `err NS WRITER SEQUENCE WHAT CODE MS TEXT`   | a call failed; WHAT: timeout, unknown, other  |
+//! | `holding`, `asking`                          | see [`Act`]                                   |
+//! | `rss ...`                                    | see `memory`                                  |
+//! | `end`                                        | everything was closed                         |
+//!
+//! It hears in its stdin: `go`, `stop`. When stdin ends, it ends at once.
+
+mod hand;
+mod memory;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use manyhands::Database;
+
+use self::hand::Hand;
+use crate::entry::SCHEMA;
+
+/// What a writer exits with when the campaign is gone.
+const ABANDONED: i32 = 3;
+
+/// What a writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Act {
+    /// Writes all kinds of operations until `stop`.
+    Mix,
+    /// Writes inserts only, without pause, until `stop`.
+    Storm,
+    /// Begins a transaction that holds the turn, says `holding`, commits at `go`; then as mix.
+    Hold,
+    /// At `go` says `asking` and asks for a turn; then as mix.
+    Ask,
+    /// Makes the tables if they do not exist, and inserts one row.
+    Open,
+    /// Opens connections, and says what they cost.
+    Idle,
+    /// Writes `count` rows, and says how its memory grows.
+    Grow,
+}
+
+/// The job of a writer process.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    #[arg(long)]
+    pub database: PathBuf,
+    #[arg(long)]
+    pub act: Act,
+    /// The number of the process.
+    #[arg(long)]
+    pub number: i64,
+    #[arg(long)]
+    pub seed: u64,
+    #[arg(long, default_value_t = 1)]
+    pub threads: i64,
+    #[arg(long, default_value_t = 60_000)]
+    pub timeout_ms: u64,
+    /// Connections of `idle`, rows of `grow`.
+    #[arg(long, default_value_t = 0)]
+    pub count: u64,
+}
+
+impl Arguments {
+    /// As the words of a command line.
+    pub fn words(&self) -> Vec<String> {
+        let act = self.act.to_possible_value().map(|value| value.get_name().to_owned());
+        let pairs = [
+            ("--database", self.database.display().to_string()),
+            ("--act", act.unwrap_or_default()),
+            ("--number", self.number.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--threads", self.threads.to_string()),
+            ("--timeout-ms", self.timeout_ms.to_string()),
+            ("--count", self.count.to_string()),
+        ];
+        pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
+    }
+}
+
+/// What the campaign said.
+struct Orders {
+    stop: AtomicBool,
+    go: Mutex<Receiver<()>>,
+}
+
+impl Orders {
+    /// Listens to stdin from now on.
+    fn listen() -> Arc<Orders> {
+        let (sender, go) = channel();
+        let orders = Arc::new(Orders { stop: AtomicBool::new(false), go: Mutex::new(go) });
+        let told = Arc::clone(&orders);
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines() {
+                match line.as_deref() {
+                    Ok("stop") => told.stop.store(true, Ordering::Relaxed),
+                    Ok("go") => drop(sender.send(())),
+                    _ => break,
+                }
+            }
+            std::process::exit(ABANDONED);
+        });
+        orders
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn wait_for_go(&self) -> Result<()> {
+        let go = self.go.lock().unwrap_or_else(PoisonError::into_inner);
+        go.recv_timeout(Duration::from_secs(60)).context("nobody said go")
+    }
+}
+
+/// Says one line. Lines are shorter than a pipe's atomic write, so death never leaves half of one
+/// that looks whole.
+fn say(line: &str) {
+    let line = format!("{line}\n");
+    // Nobody listens any more: then stdin ends too, and with it this process.
+    let _ = std::io::stdout().lock().write_all(line.as_bytes());
+    let _ = std::io::stdout().lock().flush();
+}
+
+/// Does the job.
+pub fn run(job: &Arguments) -> Result<()> {
+    let orders = Orders::listen();
+    let label = match job.act {
+        Act::Hold => "holder".to_owned(),
+        Act::Ask => "asker".to_owned(),
+        _ => format!("worker {}", job.number),
+    };
+    let database = Database::builder(&job.database)
+        .timeout(Duration::from_millis(job.timeout_ms))
+        .label(label)
+        .open()
+        .context("open the database")?;
+    say("ready");
+    match job.act {
+        Act::Idle => memory::idle(&database, job.count, &orders)?,
+        Act::Grow => memory::grow(&database, job)?,
+        Act::Open => open(&database, job)?,
+        Act::Mix | Act::Storm | Act::Hold | Act::Ask => std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..job.threads)
+                .map(|thread| {
+                    let (database, orders) = (&database, &orders);
+                    scope.spawn(move || write(database, job, thread, orders))
+                })
+                .collect();
+            let mut ends = threads.into_iter().map(|thread| thread.join());
+            ends.try_for_each(|end| end.expect("a writer thread panicked"))
+        })?,
+    }
+    drop(database);
+    say("end");
+    Ok(())
+}
+
+fn write(database: &Database, job: &Arguments, thread: i64, orders: &Orders) -> Result<()> {
+    let mut hand = Hand::new(database, job.number * 100 + thread, job.seed)?;
+    match job.act {
+        Act::Hold => hand.hold(orders)?,
+        Act::Ask => {
+            orders.wait_for_go()?;
+            say("asking");
+            hand.immediate_now();
+        }
+        _ => {}
+    }
+    while !orders.is_stopped() {
+        if job.act == Act::Storm { hand.insert_next() } else { hand.next() }
+    }
+    Ok(())
+}
+
+fn open(database: &Database, job: &Arguments) -> Result<()> {
+    let mut connection = database.connect()?;
+    for statement in SCHEMA {
+        connection.execute(statement, &[]).with_context(|| (*statement).to_owned())?;
+    }
+    drop(connection);
+    Hand::new(database, job.number * 100, job.seed)?.insert_next();
+    Ok(())
+}

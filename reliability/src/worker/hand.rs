@@ -1,0 +1,200 @@
+//! One connection that performs operation after operation, and says what came of each.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use manyhands::{Connection, Database, Error, params};
+
+use super::{Orders, say};
+use crate::clock::now_ns;
+use crate::entry::{Kind, Operation};
+
+const INSERT: &str = "INSERT INTO entry VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+const INSERT_COUNT: &str = "INSERT INTO entry \
+     SELECT ?1, ?2, ?3, ?4, ?5, (SELECT n FROM counter WHERE id = 1), NULL";
+const COUNT: &str = "UPDATE counter SET n = n + 1 WHERE id = ?1 RETURNING n";
+const VIOLATE: &str = "INSERT INTO counter VALUES (1, ?1)";
+
+/// How long a writer waits after an error before it goes on.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A writer.
+pub struct Hand {
+    connection: Connection,
+    last: Operation,
+    seed: u64,
+}
+
+impl Hand {
+    pub fn new(database: &Database, writer: i64, seed: u64) -> Result<Hand> {
+        let connection = database.connect().context("connect")?;
+        Ok(Hand { connection, last: Operation { writer, sequence: 0 }, seed })
+    }
+
+    /// Performs the next operation of the writer's script.
+    pub fn next(&mut self) {
+        let operation = self.advance();
+        let kind = operation.kind(self.seed);
+        self.perform(operation, |hand| match kind {
+            Kind::Insert => hand.insert(operation, 0, None, None).map(|()| None),
+            Kind::Pair => hand.pair(operation).map(|()| None),
+            Kind::Count => hand.count(operation).map(Some),
+            Kind::BareCount => hand.bare_count().map(Some),
+            Kind::Immediate => hand.immediate(operation).map(Some),
+            Kind::Large => {
+                let (bytes, letter) = operation.payload(hand.seed);
+                let text = String::from(letter).repeat(bytes);
+                hand.insert(operation, 0, None, Some(text)).map(|()| None)
+            }
+            Kind::Refused => {
+                hand.connection.execute(VIOLATE, params![operation.sequence]).map(|_| None)
+            }
+            Kind::RefusedPair => hand.refused_pair(operation).map(|()| None),
+        });
+    }
+
+    /// Inserts one row, whatever the script says: for files where nothing else is written.
+    pub fn insert_next(&mut self) {
+        let operation = self.advance();
+        self.perform(operation, |hand| hand.insert(operation, 0, None, None).map(|()| None));
+    }
+
+    /// Operations of kind immediate, now, whatever the script says: skips to the next such operation.
+    pub fn immediate_now(&mut self) {
+        let operation = self.skip_to_immediate();
+        self.perform(operation, |hand| hand.immediate(operation).map(Some));
+    }
+
+    /// Holds the turn from now until `go`.
+    pub fn hold(&mut self, orders: &Orders) -> Result<()> {
+        let operation = self.skip_to_immediate();
+        let mut go = Ok(());
+        self.perform(operation, |hand| {
+            hand.immediate_with(operation, || {
+                say("holding");
+                go = orders.wait_for_go();
+            })
+            .map(Some)
+        });
+        go
+    }
+
+    fn advance(&mut self) -> Operation {
+        self.last.sequence += 1;
+        self.last
+    }
+
+    fn skip_to_immediate(&mut self) -> Operation {
+        loop {
+            let operation = self.advance();
+            if operation.kind(self.seed) == Kind::Immediate {
+                return operation;
+            }
+        }
+    }
+
+    fn perform(
+        &mut self,
+        operation: Operation,
+        perform: impl FnOnce(&mut Hand) -> Result<Option<i64>, Error>,
+    ) {
+        let began = Instant::now();
+        let result = perform(self);
+        let (now, Operation { writer, sequence }) = (now_ns(), operation);
+        match result {
+            Ok(Some(returned)) => say(&format!("ack {now} {writer} {sequence} {returned}")),
+            Ok(None) => say(&format!("ack {now} {writer} {sequence} -")),
+            Err(error) if error.is_constraint() => {
+                say(&format!("refused {now} {writer} {sequence}"))
+            }
+            Err(error) => {
+                let what = match () {
+                    () if error.is_outcome_unknown() => "unknown",
+                    () if error.is_timeout() => "timeout",
+                    () => "other",
+                };
+                let code = error.code().map_or(0, |code| code.primary());
+                let waited = began.elapsed().as_millis();
+                let text = error.to_string().replace('\n', " ");
+                let text: String = text.chars().take(300).collect();
+                say(&format!("err {now} {writer} {sequence} {what} {code} {waited} {text}"));
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        operation: Operation,
+        part: i64,
+        value: Option<i64>,
+        payload: Option<String>,
+    ) -> Result<(), Error> {
+        let (high, low) = operation.id(self.seed, part);
+        let Operation { writer, sequence } = operation;
+        let values = params![writer, sequence, part, high, low, value, payload];
+        self.connection.execute(INSERT, values).map(drop)
+    }
+
+    fn pair(&mut self, operation: Operation) -> Result<(), Error> {
+        let Operation { writer, sequence } = operation;
+        let ((high, low), (high2, low2)) = (operation.id(self.seed, 0), operation.id(self.seed, 1));
+        let none = None::<i64>;
+        self.connection
+            .batch(&[
+                (INSERT, params![writer, sequence, 0, high, low, none, none]),
+                (INSERT, params![writer, sequence, 1, high2, low2, none, none]),
+            ])
+            .map(drop)
+    }
+
+    fn refused_pair(&mut self, operation: Operation) -> Result<(), Error> {
+        let Operation { writer, sequence } = operation;
+        let (high, low) = operation.id(self.seed, 0);
+        let none = None::<i64>;
+        self.connection
+            .batch(&[
+                (INSERT, params![writer, sequence, 0, high, low, none, none]),
+                (VIOLATE, params![sequence]),
+            ])
+            .map(drop)
+    }
+
+    fn count(&mut self, operation: Operation) -> Result<i64, Error> {
+        let Operation { writer, sequence } = operation;
+        let (high, low) = operation.id(self.seed, 0);
+        let done = self.connection.batch(&[
+            (COUNT, params![1]),
+            (INSERT_COUNT, params![writer, sequence, 0, high, low]),
+        ])?;
+        done[0].rows[0].get(0)
+    }
+
+    fn bare_count(&mut self) -> Result<i64, Error> {
+        self.connection.query(COUNT, params![2])?[0].get(0)
+    }
+
+    fn immediate(&mut self, operation: Operation) -> Result<i64, Error> {
+        self.immediate_with(operation, || {})
+    }
+
+    fn immediate_with(
+        &mut self,
+        operation: Operation,
+        meanwhile: impl FnOnce(),
+    ) -> Result<i64, Error> {
+        let Operation { writer, sequence } = operation;
+        let ((high, low), (high2, low2)) = (operation.id(self.seed, 0), operation.id(self.seed, 1));
+        let mut transaction = self.connection.begin_immediate()?;
+        let rows = transaction.query("SELECT n FROM counter WHERE id = 3", params![])?;
+        let value = rows[0].get::<i64>(0)? + 1;
+        let none = None::<i64>;
+        transaction.execute(INSERT, params![writer, sequence, 0, high, low, value, none])?;
+        meanwhile();
+        transaction.execute("UPDATE counter SET n = ?1 WHERE id = 3", params![value])?;
+        transaction.execute(INSERT, params![writer, sequence, 1, high2, low2, value, none])?;
+        transaction.commit()?;
+        Ok(value)
+    }
+}
