@@ -93,6 +93,23 @@ pub enum Unresolved {
     Unannounced,
 }
 
+/// What became of a batch whose leader died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is in the database.
+    Committed,
+    /// It is not.
+    NotCommitted,
+    /// The evidence is gone.
+    Unknown,
+}
+
+impl From<bool> for Fate {
+    fn from(committed: bool) -> Fate {
+        if committed { Fate::Committed } else { Fate::NotCommitted }
+    }
+}
+
 /// Whether there is something to settle before leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inheritance {
@@ -250,12 +267,13 @@ impl Lead {
         })
     }
 
-    /// Settles the batch that the last leader left: its requests are answered, if it was committed,
-    /// and wait again, if not.
-    pub fn resolve(&mut self, committed: bool) {
+    /// Settles the batch that the last leader left: its requests are answered, if it was committed, and
+    /// wait again, if not. If nobody can know, they get an answer of no bytes.
+    pub fn resolve(&mut self, fate: impl Into<Fate>) {
         crash::point("recovering");
+        let fate = fate.into();
         let shared = self.queue.region.shared();
-        if committed {
+        if fate == Fate::Committed {
             // And if we die below? The next successor finds the batch sealed.
             self.queue.seal();
         }
@@ -267,7 +285,12 @@ impl Lead {
                 && word.ticket == ticket
             {
                 match word.state {
-                    SlotState::Executed if committed => self.answer_slot(slot, word),
+                    SlotState::Executed if fate != Fate::NotCommitted => {
+                        if fate == Fate::Unknown {
+                            self.queue.slot(slot).answer_bytes.store(0, Ordering::Relaxed);
+                        }
+                        self.answer_slot(slot, word);
+                    }
                     SlotState::Taken | SlotState::Executed => {
                         self.queue.slot(slot).advance(word, word.with(SlotState::Pending));
                     }

@@ -44,7 +44,7 @@ mod model;
 pub use clock::Deadline;
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
-pub use leader::{CommitFrame, Entry, Inheritance, Lead, LeaderInfo, Unresolved};
+pub use leader::{CommitFrame, Entry, Fate, Inheritance, Lead, LeaderInfo, Unresolved};
 pub use queue::{Claim, Kind, Published, Queue, Stage};
 pub use slot::{SlotState, SlotWord};
 pub use ticket::Ticket;

@@ -31,7 +31,7 @@ pub(crate) enum ErrorKind {
     Forked,
     /// The statement is not possible here; the text says what to do.
     Refused(String),
-    /// The queue file was damaged while a leader was executing the request.
+    /// The queue file was damaged, or the evidence lost, while a leader was executing the request.
     OutcomeUnknown { path: PathBuf },
     /// A value could not be read as the type that was asked for.
     Type(String),
@@ -74,8 +74,9 @@ impl Error {
             || self.code().is_some_and(sqlite::Code::is_interrupt)
     }
 
-    /// True when it cannot be told whether the write was committed: its sync failed, or the queue
-    /// file was damaged at that moment. Look into the database.
+    /// True when it cannot be told whether the write was committed: its sync failed; the queue file was
+    /// damaged at that moment; or the leader died within microseconds of its commit and another SQLite
+    /// program restarted the WAL before anybody of ours looked. Look into the database.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(*self.kind, ErrorKind::OutcomeUnknown { .. })
             || self.code().is_some_and(sqlite::Code::is_failed_sync)
@@ -159,8 +160,8 @@ impl fmt::Display for Error {
             ErrorKind::Refused(text) | ErrorKind::Type(text) => write!(f, "{text}"),
             ErrorKind::OutcomeUnknown { path } => write!(
                 f,
-                "the queue file of {} was damaged while the write was being executed: look into the \
-                 database to learn whether it was committed",
+                "whether the write was committed to {} cannot be told: its leader died and another program \
+                 restarted the WAL at once, or the queue file was damaged; look into the database",
                 path.display()
             ),
             ErrorKind::Interrupted => write!(f, "interrupted; nothing was written"),

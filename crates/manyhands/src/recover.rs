@@ -10,12 +10,14 @@
 //!   the first copy and the seal: then the two copies differ, and whoever next used the database
 //!   recovered the wal-index from the file, frame included. So the batch is committed exactly if the
 //!   header covers the place, and the very frame, checksum included, is there. (Another program would
-//!   have to write the same pages, byte for byte, in the same place to deceive this.)
+//!   have to write the same pages, byte for byte, in the same place to deceive this.) If another
+//!   program has restarted the WAL in the few milliseconds since, the evidence is gone: then the
+//!   owners are told that the outcome is unknown, for to guess could apply a write twice.
 //! * It announced nothing: there was no commit frame.
 
 use std::time::Instant;
 
-use manyhands_queue::{CommitFrame, Deadline, Inheritance, Lead, Unresolved};
+use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved};
 use manyhands_sqlite::vfs::WalIndexHeader;
 
 use crate::Error;
@@ -33,13 +35,13 @@ pub(crate) fn settle(
     if lead.inheritance() == Inheritance::Nothing {
         return Ok(());
     }
-    let committed = match lead.unresolved() {
-        Unresolved::Sealed => true,
-        Unresolved::Unannounced => false,
+    let fate = match lead.unresolved() {
+        Unresolved::Sealed => Fate::Committed,
+        Unresolved::Unannounced => Fate::NotCommitted,
         Unresolved::Announced(frame) => look(file, lead, &frame, deadline)?,
     };
-    tracing::info!(committed, "settled the batch of a leader that died");
-    lead.resolve(committed);
+    tracing::info!(?fate, "settled the batch of a leader that died");
+    lead.resolve(fate);
     Ok(())
 }
 
@@ -50,7 +52,7 @@ fn look(
     lead: &Lead,
     frame: &CommitFrame,
     deadline: Deadline,
-) -> Result<bool, Error> {
+) -> Result<Fate, Error> {
     let mut executor = file.executor(lead.queue())?;
     let executor = executor.get();
     let began = Instant::now();
@@ -58,16 +60,20 @@ fn look(
     let header = executor.connection().wal_index();
     let found = executor.connection().wal_frame_header(frame.offset);
     executor.rollback()?;
-    Ok(header.is_some_and(|header| was_committed(frame, &header, found)))
+    Ok(header.map_or(Fate::Unknown, |header| fate(frame, &header, found)))
 }
 
 /// The rule above, for an announced frame that was not sealed.
-fn was_committed(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> bool {
-    let covered = frame.header[8..16] == header.salt
-        && header
-            .frame_at(frame.offset)
-            .is_some_and(|number| number <= u64::from(header.frame_last));
-    covered && found == Some(frame.header)
+fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> Fate {
+    let covered =
+        header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
+    if frame.header[8..16] != header.salt {
+        Fate::Unknown
+    } else if covered && found == Some(frame.header) {
+        Fate::Committed
+    } else {
+        Fate::NotCommitted
+    }
 }
 
 #[cfg(test)]
@@ -91,21 +97,21 @@ mod tests {
     #[test]
     fn the_fate_of_an_announced_frame() {
         let check = |header: WalIndexHeader, found, expected| {
-            assert_eq!(was_committed(&frame(), &header, found), expected, "{header:?} {found:?}");
+            assert_eq!(fate(&frame(), &header, found), expected, "{header:?} {found:?}");
         };
         let same = Some(frame().header);
         // Not published, nobody wrote since.
-        check(index(17, 4, SALT), same, false);
+        check(index(17, 4, SALT), same, Fate::NotCommitted);
         // Published half; a recovery found the frame.
-        check(index(0, 5, SALT), same, true);
+        check(index(0, 5, SALT), same, Fate::Committed);
         // The same, and other programs have committed a lot since.
-        check(index(30, 9, SALT), same, true);
+        check(index(30, 9, SALT), same, Fate::Committed);
         // Not published; another program wrote something else there.
-        check(index(18, 5, SALT), Some([7; 24]), false);
+        check(index(18, 5, SALT), Some([7; 24]), Fate::NotCommitted);
         // A recovery found only older frames.
-        check(index(0, 4, SALT), same, false);
-        // The WAL was restarted, or is gone.
-        check(index(0, 5, [0; 8]), same, false);
-        check(index(0, 5, SALT), None, false);
+        check(index(0, 4, SALT), same, Fate::NotCommitted);
+        check(index(0, 5, SALT), None, Fate::NotCommitted);
+        // Another program has restarted the WAL.
+        check(index(18, 5, [0; 8]), same, Fate::Unknown);
     }
 }
