@@ -11,8 +11,9 @@
 //!   recovered the wal-index from the file, frame included. So the batch is committed exactly if the
 //!   header covers the place, and the very frame, checksum included, is there. (Another program would
 //!   have to write the same pages, byte for byte, in the same place to deceive this.) If another
-//!   program has restarted the WAL in the few milliseconds since, the evidence is gone: then the
-//!   owners are told that the outcome is unknown, for to guess could apply a write twice.
+//!   program has restarted the WAL in the few milliseconds since, the frame is gone: then the header's
+//!   change counter may still tell that nobody recovered anything, so that the frame was never seen. If
+//!   it does not, the owners are told that the outcome is unknown, for a guess could apply a write twice.
 //! * It announced nothing: there was no commit frame.
 
 use std::time::Instant;
@@ -63,12 +64,18 @@ fn look(
     Ok(header.map_or(Fate::Unknown, |header| fate(frame, &header, found)))
 }
 
+/// More commits than another program can make between a leader's death and its successor's look.
+const CHANGES_SINCE_DEATH_MAX: u32 = 20_000;
+
 /// The rule above, for an announced frame that was not sealed.
 fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> Fate {
     let covered =
         header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
     if frame.header[8..16] != header.salt {
-        Fate::Unknown
+        // The WAL was restarted since. A recovery starts the change counter at 0: if the counter is
+        // past a number that nobody can have reached since, there was none, and the frame was lost.
+        let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
+        if recovered { Fate::Unknown } else { Fate::NotCommitted }
     } else if covered && found == Some(frame.header) {
         Fate::Committed
     } else {
@@ -111,7 +118,12 @@ mod tests {
         // A recovery found only older frames.
         check(index(0, 4, SALT), same, Fate::NotCommitted);
         check(index(0, 5, SALT), None, Fate::NotCommitted);
-        // Another program has restarted the WAL.
+        // Another program has restarted the WAL, and the counter tells nothing yet.
         check(index(18, 5, [0; 8]), same, Fate::Unknown);
+        // The same, and the counter tells that there was no recovery.
+        let old = CommitFrame { change: 50_000, ..frame() };
+        assert_eq!(fate(&old, &index(50_003, 5, [0; 8]), same), Fate::NotCommitted);
+        // The same, and there was one.
+        assert_eq!(fate(&old, &index(3, 5, [0; 8]), same), Fate::Unknown);
     }
 }

@@ -104,7 +104,7 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
             findings.push(format!("the memory of writer {number} grew: {told:?}"));
         }
     }
-    findings.extend(unexpected_errors(&ledger));
+    findings.extend(unexpected_errors(&ledger, false));
     findings.extend(verdict::examine(&database, &ledger)?.findings);
     Ok(())
 }

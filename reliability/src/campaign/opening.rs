@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         for writer in crew {
             writer.finish(&mut ledger, &mut findings)?;
         }
-        findings.extend(unexpected_errors(&ledger));
+        findings.extend(unexpected_errors(&ledger, false));
         let verdict = verdict::examine(&database, &ledger)?;
         findings.extend(verdict.findings);
         if verdict.rows as i64 != arguments.processes {

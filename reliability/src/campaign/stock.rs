@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     if peer.trim() != format!("{succeeded}|{succeeded}") {
         findings.push(format!("the shell was told {succeeded} times of success; there: {peer}"));
     }
-    findings.extend(unexpected_errors(&ledger));
+    findings.extend(unexpected_errors(&ledger, false));
     findings.extend(reader::check(&looks, &ledger));
     findings.extend(verdict::examine(&database, &ledger)?.findings);
     let Arguments { processes, threads, writes, seed, checkpointer } = arguments;
