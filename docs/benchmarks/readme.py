@@ -1,0 +1,74 @@
+"""Writes the table of README.md from the newest folder of measurements; `--check` only compares."""
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+README = HERE.parent.parent / "README.md"
+BEGIN, END = "<!-- figures: written by docs/benchmarks/readme.py -->", "<!-- end of figures -->"
+WORKLOADS = ["threads", "counter", "storm"]
+NAMES = {
+    "threads": "{}, 1 KB inserts",
+    "counter": "{} on 4 rows",
+    "storm": "{}, each opens, inserts one row, closes, pauses up to 100 ms, 20 times",
+}
+
+
+def table(folder: Path) -> str:
+    lines = [
+        f"From [{folder.name}](docs/benchmarks/{folder.name}):",
+        "",
+        "| load | Manyhands, commits/s | stock SQLite | ratio | p99.9, longest wait | stock: p99.9, longest wait, errors |",
+        "|---|---|---|---|---|---|",
+    ]
+    for workload in WORKLOADS:
+        rows = [json.loads(line) for line in (folder / f"{workload}.jsonl").read_text().splitlines()]
+        for label in dict.fromkeys(row["cell"]["label"] for row in rows):
+            figures = {
+                engine: [
+                    row["figures"]
+                    for row in rows
+                    if row["engine"] == engine and row["cell"]["label"] == label
+                ]
+                for engine in ("manyhands", "stock")
+            }
+            ours, stock = figures["manyhands"], figures["stock"]
+            ratios = [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
+            ratio = f"**{statistics.median(ratios):.1f}x** ({min(ratios):.1f} to {max(ratios):.1f})"
+            errors = statistics.median(sum(run["errors"].values()) for run in stock)
+            lines.append(
+                f"| {NAMES[workload].format(label)} | {rate(ours)} | {rate(stock)} | {ratio} "
+                f"| {wait(ours, 'p999_ms')}, {wait(ours, 'max_ms')} "
+                f"| {wait(stock, 'p999_ms')}, {wait(stock, 'max_ms')}, {errors:.0f} |"
+            )
+    return "\n".join(lines)
+
+
+def rate(runs: list[dict]) -> str:
+    return f"{statistics.median(run['commits_per_s'] for run in runs):,.0f}"
+
+
+def wait(runs: list[dict], name: str) -> str:
+    milliseconds = statistics.median(run[name] for run in runs)
+    return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def main() -> int:
+    folder = max(path for path in HERE.iterdir() if path.is_dir())
+    text = README.read_text()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    wanted = f"{before}{BEGIN}\n{table(folder)}\n{END}{after}"
+    if "--check" in sys.argv:
+        if wanted != text:
+            print("README.md does not have the figures of", folder, "- run docs/benchmarks/readme.py")
+            return 1
+        return 0
+    README.write_text(wanted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
