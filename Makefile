@@ -59,6 +59,7 @@ test-models: setup
 	RUSTFLAGS="--cfg shuttle" $(CARGO) test --locked --release --target-dir target/shuttle -p manyhands-queue --lib model
 
 check: setup
+	python3 docs/benchmarks/readme.py --check
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
