@@ -46,7 +46,7 @@ pub(crate) fn pointer<T>(closure: &Option<Box<T>>) -> *mut c_void {
 }
 
 /// # Safety
-/// `pointer` came from [`pointer`] for a closure of type `T` that is alive.
+/// `pointer` came from the function of this name for a closure of type `T` that is alive.
 unsafe fn closure<'a, T>(pointer: *mut c_void) -> &'a T {
     // SAFETY: says the caller.
     unsafe { &*pointer.cast::<T>() }

@@ -1,8 +1,8 @@
 //! The way of a write: from the client to the commit, read downward.
 //!
-//! 1. Nobody leads and nobody waits: the client leads itself ([`lead_if_idle`]) and steps its own
+//! 1. Nobody leads and nobody waits: the client leads itself ([`Client::lead_if_idle`]) and steps its own
 //!    statement on its own connection, as it would without Manyhands.
-//! 2. Otherwise the request is published, and waits ([`submit`]). Whenever the leader's place is free,
+//! 2. Otherwise the request is published, and waits ([`Client::submit`]). Whenever the leader's place is free,
 //!    a waiting client takes it, and executes the requests of all ([`crate::batch::serve`]).
 //! 3. A request that only its owner can execute waits for its turn in the same queue, and then leads.
 
