@@ -74,7 +74,7 @@ impl Compiler {
         let facts = Arc::new(Mutex::new(Facts::default()));
         let noted = Arc::clone(&facts);
         connection.set_authorizer(Some(move |action: &Action<'_>| {
-            lock(&noted).note(action, shared_functions());
+            lock(&noted).note(action, shared_functions);
             Verdict::Allow
         }));
         Compiler { facts }

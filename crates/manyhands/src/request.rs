@@ -112,3 +112,87 @@ pub(crate) fn encode_answer(answer: &Answer, room: usize, into: &mut Vec<u8>) ->
 pub(crate) fn decode_answer(bytes: &[u8]) -> Option<Answer> {
     postcard::from_bytes(bytes).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use manyhands_sqlite::Text;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Integer),
+            // NaN is not equal to itself; SQLite has none.
+            any::<f64>().prop_filter("a number", |it| !it.is_nan()).prop_map(Value::Real),
+            vec(any::<u8>(), 0..300).prop_map(|it| Value::Text(Text::from_bytes(it))),
+            vec(any::<u8>(), 0..300).prop_map(Value::Blob),
+        ]
+    }
+
+    fn counts() -> impl Strategy<Value = Counts> {
+        (any::<i64>(), any::<i64>(), any::<i64>()).prop_map(
+            |(changes, total_changes, last_insert_rowid)| Counts {
+                changes,
+                total_changes,
+                last_insert_rowid,
+            },
+        )
+    }
+
+    proptest! {
+        /// A request comes out of the slot as it went in, or does not go in at all.
+        #[test]
+        fn a_request_survives_its_bytes(
+            statements in vec((".{0,60}", any::<u64>(), vec(value(), 0..6)), 0..4),
+            (foreign_keys, recursive_triggers, full) in any::<(bool, bool, bool)>(),
+            last_insert_rowid: i64,
+        ) {
+            let session = Session { foreign_keys, recursive_triggers, full };
+            let request = Request {
+                session,
+                last_insert_rowid,
+                statements: statements
+                    .iter()
+                    .map(|(sql, columns, values)| StatementRequest {
+                        sql,
+                        columns: *columns,
+                        values: values.iter().map(Value::as_ref).collect(),
+                    })
+                    .collect(),
+            };
+            let mut bytes = Vec::new();
+            if encode(&request, &mut bytes).is_some() {
+                prop_assert!(bytes.len() + limits::ANSWER_BYTES_MIN <= manyhands_queue::PAYLOAD_BYTES);
+                let back = decode(&bytes).expect("decodes");
+                prop_assert_eq!(format!("{:?}", back), format!("{:?}", request));
+            }
+        }
+
+        /// An answer comes back as the leader wrote it, or is too large and said to be.
+        #[test]
+        fn an_answer_survives_its_bytes(
+            done in vec((counts(), vec(vec(value(), 0..4), 0..4)), 0..4),
+            room in 0usize..2000,
+        ) {
+            let answer: Answer = Ok(done
+                .into_iter()
+                .map(|(counts, rows)| StatementAnswer { counts, rows })
+                .collect());
+            let mut bytes = Vec::new();
+            if encode_answer(&answer, room, &mut bytes).is_some() {
+                prop_assert!(bytes.len() <= room);
+                prop_assert_eq!(decode_answer(&bytes), Some(answer));
+            }
+        }
+
+        /// Whatever lies in shared memory is a request, an answer, or refused: never a panic.
+        #[test]
+        fn any_bytes_are_taken_or_refused(bytes in vec(any::<u8>(), 0..2000)) {
+            let _ = decode(&bytes);
+            let _ = decode_answer(&bytes);
+        }
+    }
+}

@@ -40,8 +40,13 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Takes note of one action. `shared_functions` are those that every connection has.
-    pub(crate) fn note(&mut self, action: &Action<'_>, shared_functions: &HashSet<String>) {
+    /// Takes note of one action. `shared_functions` gives those that every connection has; it is asked
+    /// only if need be, since to list them costs more than a write.
+    pub(crate) fn note(
+        &mut self,
+        action: &Action<'_>,
+        shared_functions: impl Fn() -> &'static HashSet<String>,
+    ) {
         let elsewhere = action.database.is_some_and(|database| database != "main");
         match action.kind {
             ActionKind::Write => {
@@ -51,7 +56,7 @@ impl Facts {
             ActionKind::Select => {}
             ActionKind::Function => {
                 let name = action.second.unwrap_or_default().to_ascii_lowercase();
-                self.home_function |= !shared_functions.contains(&name);
+                self.home_function |= !shared_functions().contains(&name);
             }
             ActionKind::Transaction | ActionKind::Savepoint => self.transaction = true,
             ActionKind::Pragma => {
