@@ -1,4 +1,4 @@
-//! One process of the workload `storm`: open the database, insert one row, close it, pause, again.
+//! One process of the workload `storm`: pause, open the database, insert one row, close it, again.
 //!
 //! After SkyPilot's "abusing SQLite to handle concurrency": many short-lived writers, each with a timeout of 120 s.
 
@@ -30,11 +30,12 @@ pub fn run(job: &Job, rounds: u32) -> Result<Report> {
     let before = Usage::now();
     sleep_until(start);
     for _ in 0..rounds {
+        // Before the round and not after it: processes in a storm are not in step.
+        thread::sleep(STORM_PAUSE_MAX.mul_f64(dice.f64()));
         let began = Instant::now();
         let outcome = round(job.engine, &job.database, &label, &mut insert_latency);
         let ended = Instant::now();
         tally.note(ended, ended - began, outcome);
-        thread::sleep(STORM_PAUSE_MAX.mul_f64(dice.f64()));
     }
     places.tell();
     let mut report = report(&[tally], start, &before)?;
