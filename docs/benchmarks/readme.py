@@ -12,7 +12,7 @@ WORKLOADS = ["threads", "counter", "storm"]
 NAMES = {
     "threads": "{}, 1 KB inserts",
     "counter": "{} on 4 rows",
-    "storm": "{}, each opens, inserts one row, closes, pauses up to 100 ms, 20 times",
+    "storm": "{}, each pauses up to 100 ms, opens, inserts one row, closes, 20 times",
 }
 
 
