@@ -71,7 +71,7 @@ impl Client<'_> {
     pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Settled, Error> {
         loop {
             let queue = self.file.sound_queue(self.deadline)?;
-            let mut published = self.publish(&queue, kind, request)?;
+            let Some(mut published) = self.publish(&queue, kind, request)? else { continue };
             match self.wait(&queue, &mut published)? {
                 End::Answered => {
                     let answer = published.into_answer();
@@ -84,16 +84,24 @@ impl Client<'_> {
         }
     }
 
-    fn publish(&self, queue: &Arc<Queue>, kind: Kind, request: &[u8]) -> Result<Published, Error> {
+    /// Publishes a request; `None` when the queue must be left for a new one.
+    fn publish(
+        &self,
+        queue: &Arc<Queue>,
+        kind: Kind,
+        request: &[u8],
+    ) -> Result<Option<Published>, Error> {
         loop {
+            if !queue.is_sound() {
+                return Ok(None);
+            }
             let Some(mut claim) = queue.claim(self.deadline) else {
-                // Not sound any more: the caller publishes in the new queue.
                 self.check(queue, u64::MAX)?;
                 continue;
             };
             assert!(claim.write(request, 0), "a request was encoded to fit");
             match claim.publish(kind, self.label) {
-                Ok(published) => return Ok(published),
+                Ok(published) => return Ok(Some(published)),
                 // The ring is full of requests that were withdrawn: a leader clears it.
                 Err(_) => {
                     self.check(queue, u64::MAX)?;
