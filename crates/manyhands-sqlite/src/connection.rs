@@ -12,7 +12,7 @@ use crate::authorizer::{Action, Verdict};
 use crate::callbacks::{self, Callbacks, Progress, Scalar};
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver, WalIndexHeader};
-use crate::{Code, Error, Value, ValueRef, locks};
+use crate::{Error, Value, ValueRef, locks};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -39,8 +39,6 @@ pub enum Setting {
     Views = ffi::SQLITE_DBCONFIG_ENABLE_VIEW,
     /// Functions in the schema need not be marked innocuous.
     TrustedSchema = ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
-    /// Closing the last connection does not checkpoint.
-    NoCheckpointOnClose = ffi::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
 }
 
 /// The kind of a checkpoint (<https://sqlite.org/c3ref/wal_checkpoint_v2.html>).
@@ -387,12 +385,6 @@ impl Connection {
         Ok(Checkpointed { frames: count(frames), frames_done: count(done) })
     }
 
-    /// Frees what memory can be freed without losing anything.
-    pub fn release_memory(&self) {
-        // SAFETY: the connection is open.
-        unsafe { ffi::sqlite3_db_release_memory(self.raw()) };
-    }
-
     /// A handle with which another thread can interrupt this connection's statements.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         InterruptHandle { handle: Arc::clone(&self.handle) }
@@ -536,11 +528,5 @@ impl InterruptHandle {
             // SAFETY: the connection is open, since the handle keeps it so; any thread may call this.
             unsafe { ffi::sqlite3_interrupt(self.handle.raw()) };
         }
-    }
-}
-
-impl From<Code> for Error {
-    fn from(code: Code) -> Error {
-        Error::from_code(code.0)
     }
 }

@@ -108,12 +108,6 @@ impl Statement {
         unsafe { ffi::sqlite3_reset(self.raw()) };
     }
 
-    /// Sets all parameters to NULL.
-    pub fn clear_bindings(&mut self) {
-        // SAFETY: the statement is alive.
-        unsafe { ffi::sqlite3_clear_bindings(self.raw()) };
-    }
-
     /// A column of the current row; the first has index 0. NULL when there is no such column or row.
     pub fn column(&mut self, index: usize) -> ValueRef<'_> {
         let raw = self.raw();
@@ -189,13 +183,6 @@ impl Statement {
         unsafe { ffi::sqlite3_bind_parameter_count(self.raw()) }.unsigned_abs() as usize
     }
 
-    /// The index of a named parameter, with its `:`, `@` or `$`.
-    pub fn parameter_index(&self, name: &CStr) -> Option<usize> {
-        // SAFETY: the statement is alive, and the name zero-terminated.
-        let index = unsafe { ffi::sqlite3_bind_parameter_index(self.raw(), name.as_ptr()) };
-        (index > 0).then_some(index.unsigned_abs() as usize)
-    }
-
     /// True when the statement does not write to a database file
     /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
     pub fn is_read_only(&self) -> bool {
@@ -207,12 +194,6 @@ impl Statement {
     pub fn is_explain(&self) -> bool {
         // SAFETY: the statement is alive.
         unsafe { ffi::sqlite3_stmt_isexplain(self.raw()) != 0 }
-    }
-
-    /// True between the first step and the reset or end.
-    pub fn is_busy(&self) -> bool {
-        // SAFETY: the statement is alive.
-        unsafe { ffi::sqlite3_stmt_busy(self.raw()) != 0 }
     }
 
     /// Binds `values` to the parameters 1, 2, …

@@ -262,9 +262,7 @@ impl DatabaseFile {
         if last != 0 && now.saturating_sub(last) < limits::LOOK_EVERY.as_nanos() as u64 {
             return Ok(());
         }
-        let in_place =
-            std::fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.id);
-        if !in_place {
+        if !self.is_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
         if !queue.is_in_place() {

@@ -7,7 +7,7 @@
 
 use core::cell::Cell;
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,7 +48,7 @@ pub(crate) struct Executor {
     control: Arc<Control>,
     origin: Instant,
     /// Frames in the WAL after the last commit.
-    frames: Arc<AtomicU64>,
+    frames: Arc<AtomicU32>,
 }
 
 /// What the callbacks of the connection look at.
@@ -128,10 +128,10 @@ impl Executor {
                 }
             }),
         );
-        let frames = Arc::new(AtomicU64::new(0));
+        let frames = Arc::new(AtomicU32::new(0));
         connection.set_wal_hook(Some({
             let frames = Arc::clone(&frames);
-            move |count| frames.store(u64::from(count), Ordering::Relaxed)
+            move |count| frames.store(count, Ordering::Relaxed)
         }));
         connection.observe_commits(Arc::new(CommitNews(Arc::clone(queue))))?;
         let statements =
@@ -145,7 +145,7 @@ impl Executor {
 
     /// Frames in the WAL after the last commit.
     pub(crate) fn frames(&self) -> u32 {
-        u32::try_from(self.frames.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+        self.frames.load(Ordering::Relaxed)
     }
 
     /// Runs SQL of the executor's own.

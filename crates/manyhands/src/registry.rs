@@ -35,9 +35,9 @@ pub(crate) fn open(
     id: FileId,
     make: impl FnOnce() -> Result<DatabaseFile, Error>,
 ) -> Result<FileHandle, Error> {
-    // A child of a fork must find the list whole and unlocked.
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| locks::at_exit(close_parked));
+    // A child of a fork must find the list whole and unlocked.
     let forks = locks::hold_off_forks();
     let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     // What a child inherited is not its own, and what failed is not used again.
