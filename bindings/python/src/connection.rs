@@ -116,7 +116,7 @@ impl Connection {
         let statements: Vec<(&str, &[Value])> =
             values.iter().map(|values| (sql, &**values)).collect();
         let outcomes = self.call(py, |connection| connection.batch(&statements))?;
-        Ok(outcomes.iter().map(|outcome| outcome.changes).sum())
+        Ok(outcomes.iter().map(|outcome| outcome.changes()).sum())
     }
 
     fn execute_script(&self, py: Python<'_>, sql: &str) -> PyResult<()> {

@@ -55,7 +55,7 @@ fn from_python(value: &Bound<'_, PyAny>, position: usize) -> PyResult<Value> {
 pub(crate) fn to_done<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Done<'py>> {
     let rows = outcome.rows.iter().map(|row| to_tuple(py, row)).collect::<PyResult<_>>()?;
     let columns = outcome.rows.first().map(|row| PyTuple::new(py, row.columns())).transpose()?;
-    Ok((rows, columns, outcome.changes, outcome.last_insert_rowid))
+    Ok((rows, columns, outcome.changes(), outcome.last_insert_rowid()))
 }
 
 fn to_tuple<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyTuple>> {

@@ -11,8 +11,8 @@ use libsqlite3_sys as ffi;
 use crate::authorizer::{Action, Verdict};
 use crate::callbacks::{self, Callbacks, Progress, Scalar};
 use crate::statement::Statement;
-use crate::vfs::{self, CommitObserver, WalIndexHeader};
-use crate::{Error, Value, ValueRef, locks};
+use crate::vfs::{self, CommitObserver};
+use crate::{Error, Value, ValueRef, WalIndexHeader, locks};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -392,8 +392,7 @@ impl Connection {
 
     /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
     pub fn wal_index(&self) -> Option<WalIndexHeader> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { vfs::wal_index(self.raw()) }
+        self.fork_status().live
     }
 
     /// The header of the frame that starts at `offset` of the -wal file.

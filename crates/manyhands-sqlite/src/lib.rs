@@ -15,6 +15,8 @@ pub mod authorizer;
 mod callbacks;
 mod functions;
 pub mod vfs;
+mod fork_vfs;
+mod wal_index;
 pub mod locks;
 #[cfg(feature = "sync-count")]
 pub mod sync_count;
@@ -24,9 +26,11 @@ pub use connection::{
     CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Setting, Transaction,
 };
 pub use error::{Code, Error};
+pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef};
+pub use wal_index::WalIndexHeader;
 
 /// SQLite's version number, for example 3054001 for 3.54.1.
 pub fn version_number() -> i32 {

@@ -1,4 +1,4 @@
-//! The VFS shim: SQLite's own unix VFS, watched.
+//! The VFS shim: SQLite's own unix VFS, watched, and the way in for [`crate::fork_vfs`].
 //!
 //! The shim changes nothing that SQLite does. It tells a [`CommitObserver`] how far the commit of a
 //! WAL transaction has come:
@@ -19,12 +19,13 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
-use core::ptr;
+use core::ptr::{self, NonNull};
 use std::sync::{Arc, OnceLock};
 
 use libsqlite3_sys as ffi;
 
-use crate::Error;
+use crate::fork_vfs::{Fork, ForkStatus, LockAnswer, Promotion};
+use crate::{Connection, Error};
 
 /// The shim's name among SQLite's VFSes.
 pub const NAME: &CStr = c"manyhands";
@@ -34,12 +35,10 @@ pub const NAME: &CStr = c"manyhands";
 pub const WRITE_LOCK_BYTE: i64 = 120;
 
 const FRAME_HEADER_BYTES: usize = 24;
-/// Where the change counter stands in the wal-index header.
-const CHANGE_OFFSET: usize = 8;
 
 /// Private file controls; SQLite's own numbers are below 100.
 const CONTROL_OBSERVE: c_int = 0x4D48_0001;
-const CONTROL_WAL_INDEX: c_int = 0x4D48_0002;
+const CONTROL_FORK: c_int = 0x4D48_0002;
 
 /// A commit frame that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,28 +71,6 @@ pub trait CommitObserver: Send + Sync {
     fn on_commit(&self, stage: CommitStage);
 }
 
-/// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalIndexHeader {
-    /// Counts commits; starts again at 0 when the wal-index is recovered.
-    pub change: u32,
-    /// Page size in bytes.
-    pub page_bytes: u32,
-    /// Number of the last committed frame; the first is 1.
-    pub frame_last: u32,
-    /// The WAL's two salts, as bytes of the file.
-    pub salt: [u8; 8],
-}
-
-impl WalIndexHeader {
-    /// Number of the frame that starts at `offset` in the -wal file; `None` when none does.
-    pub fn frame_at(&self, offset: u64) -> Option<u64> {
-        let frame_bytes = u64::from(self.page_bytes) + FRAME_HEADER_BYTES as u64;
-        let past_header = offset.checked_sub(32)?;
-        past_header.is_multiple_of(frame_bytes).then_some(past_header / frame_bytes + 1)
-    }
-}
-
 #[repr(C)]
 struct ShimFile {
     methods: *const ffi::sqlite3_io_methods,
@@ -105,8 +82,8 @@ struct ShimFile {
     observer: *const Arc<dyn CommitObserver>,
     /// Of a database file: an announced commit frame is on its way.
     announced: bool,
-    /// Of a database file: the first region of the wal-index, or null.
-    wal_index: *mut c_void,
+    /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
+    fork: Fork,
 }
 
 // The default VFS's file lies right behind the shim's, and needs the alignment of a pointer.
@@ -201,7 +178,7 @@ unsafe extern "C" fn open(
         main,
         observer: ptr::null(),
         announced: false,
-        wal_index: ptr::null_mut(),
+        fork: Fork::default(),
     };
     // SAFETY: the memory is SQLite's gift, large enough, and not in use yet.
     unsafe { shim.write(value) };
@@ -268,6 +245,7 @@ macro_rules! pass {
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    shim(file).fork.unmap();
     pass!(file, xClose)
 }
 
@@ -287,6 +265,10 @@ unsafe extern "C" fn write(
     offset: i64,
 ) -> c_int {
     let watched = shim(file).is_wal();
+    let fork = if watched { &mut main_of(shim(file)).fork } else { &mut shim(file).fork };
+    if fork.refuses_write() {
+        return ffi::SQLITE_IOERR_WRITE;
+    }
     let was_announced = watched && main_of(shim(file)).announced;
     if watched && count as usize == FRAME_HEADER_BYTES {
         // SAFETY: SQLite passes `count` readable bytes.
@@ -308,13 +290,10 @@ unsafe extern "C" fn write(
 /// Tells of a frame header that is about to be written, if it is a commit frame's.
 fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) {
     let is_commit = header[4..8] != [0; 4];
-    main.announced = is_commit && !main.observer.is_null() && !main.wal_index.is_null();
+    main.announced = is_commit && !main.observer.is_null();
     if main.announced {
-        // SAFETY: the first region is mapped, and at least 32 KiB long. The writer, whose connection
-        // this is, is the only one to change the header.
-        let change = unsafe { main.wal_index.cast::<u8>().add(CHANGE_OFFSET) };
-        // SAFETY: as above; aligned to 4 bytes as the region is to a page.
-        let change = unsafe { change.cast::<u32>().read_volatile() };
+        // The writer, whose connection this is, is the only one to change the header.
+        let change = main.fork.status().live.map_or(0, |header| header.change);
         main.tell(CommitStage::Announced(CommitFrame { offset: offset as u64, header, change }));
     }
 }
@@ -364,9 +343,11 @@ unsafe extern "C" fn file_control(
             shim.announced = false;
             ffi::SQLITE_OK
         }
-        CONTROL_WAL_INDEX => {
-            // SAFETY: `wal_index` below passes a pointer to a pointer.
-            unsafe { *argument.cast::<*mut c_void>() = shim(file).wal_index };
+        CONTROL_FORK => {
+            // SAFETY: `fork` below passes a pointer to a call of its own.
+            let call = unsafe { &mut *argument.cast::<ForkCall>() };
+            // SAFETY: the file of this call.
+            unsafe { answer_fork_call(file, call) };
             ffi::SQLITE_OK
         }
         _ => pass!(file, xFileControl, operation, argument),
@@ -391,7 +372,12 @@ unsafe extern "C" fn shm_map(
     let code = pass!(file, xShmMap, region, size, extend, address);
     if code == ffi::SQLITE_OK && region == 0 {
         // SAFETY: on success the method has stored an address, or null.
-        shim(file).wal_index = unsafe { *address };
+        if let Some(live) = NonNull::new(unsafe { *address }) {
+            // SAFETY: the unix VFS's shared mapping, which stays until xShmUnmap.
+            let view = unsafe { shim(file).fork.map(live) };
+            // SAFETY: the place that SQLite gave for the address.
+            unsafe { *address = view };
+        }
     }
     code
 }
@@ -403,7 +389,14 @@ unsafe extern "C" fn shm_lock(
     flags: c_int,
 ) -> c_int {
     shim(file).announced = false;
-    pass!(file, xShmLock, offset, count, flags)
+    if let LockAnswer::Imaginary(code) = shim(file).fork.lock(offset, count, flags) {
+        return code;
+    }
+    let code = pass!(file, xShmLock, offset, count, flags);
+    if code == ffi::SQLITE_OK {
+        shim(file).fork.locked(offset, flags);
+    }
+    code
 }
 
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
@@ -415,7 +408,7 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
-    shim(file).wal_index = ptr::null_mut();
+    shim(file).fork.unmap();
     pass!(file, xShmUnmap, delete)
 }
 
@@ -453,31 +446,85 @@ pub(crate) unsafe fn observe(
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
 }
 
-/// The wal-index header as it is in shared memory. Stable only while the caller's connection holds
-/// the write lock.
+/// What the engine wants of a connection's fork.
+#[derive(Clone, Copy)]
+pub(crate) enum ForkRequest {
+    Arm(bool),
+    Promote,
+    Status,
+}
+
+struct ForkCall {
+    request: ForkRequest,
+    promotion: Promotion,
+    status: ForkStatus,
+}
+
+/// # Safety
+/// `file` is a database file of the shim, in a call of SQLite.
+unsafe fn answer_fork_call(file: *mut ffi::sqlite3_file, call: &mut ForkCall) {
+    match call.request {
+        ForkRequest::Arm(armed) => shim(file).fork.arm(armed),
+        ForkRequest::Promote => {
+            // SAFETY: says the caller.
+            call.promotion = unsafe { promote(file) };
+        }
+        ForkRequest::Status => {}
+    }
+    call.status = shim(file).fork.status();
+}
+
+/// Takes the real write lock for a fork whose snapshot is the newest.
+///
+/// # Safety
+/// As `answer_fork_call`.
+unsafe fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
+    const LOCK: c_int = ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+    const UNLOCK: c_int = ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
+    if !shim(file).fork.is_forked() || pass!(file, xShmLock, 0, 1, LOCK) != ffi::SQLITE_OK {
+        return Promotion::Busy;
+    }
+    if shim(file).fork.become_real() {
+        return Promotion::Promoted;
+    }
+    pass!(file, xShmLock, 0, 1, UNLOCK);
+    Promotion::Stale
+}
+
+/// Asks something of the fork of a connection's main database.
 ///
 /// # Safety
 /// `handle` is an open connection that was opened through the shim.
-pub(crate) unsafe fn wal_index(handle: *mut ffi::sqlite3) -> Option<WalIndexHeader> {
-    let mut address: *mut c_void = ptr::null_mut();
-    // SAFETY: the connection is open, says the caller; the shim stores one pointer.
-    let code = unsafe {
-        ffi::sqlite3_file_control(handle, MAIN, CONTROL_WAL_INDEX, (&raw mut address).cast())
-    };
-    if code != ffi::SQLITE_OK || address.is_null() {
-        return None;
+unsafe fn call_fork(handle: *mut ffi::sqlite3, request: ForkRequest) -> ForkCall {
+    let status = ForkStatus { forked: false, overflowed: false, snapshot: None, live: None };
+    let mut call = ForkCall { request, promotion: Promotion::Busy, status };
+    let argument = (&raw mut call).cast();
+    // A database that is no file knows no such call, and leaves all as it is.
+    // SAFETY: the connection is open, says the caller; the shim takes a call of this type.
+    unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_FORK, argument) };
+    call
+}
+
+impl Connection {
+    /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
+    /// snapshot. Called outside a write transaction. Where the system cannot map a view of the wal-index
+    /// the transaction takes the real lock all the same; [`Connection::fork_status`] tells.
+    pub fn arm_fork(&self, armed: bool) {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { call_fork(self.raw(), ForkRequest::Arm(armed)) };
     }
-    // SAFETY: the region is mapped while the connection is open and at least 32 KiB long.
-    let bytes = unsafe { address.cast::<[u8; 48]>().read_volatile() };
-    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let page = u32::from(u16::from_ne_bytes(bytes[14..16].try_into().expect("two bytes")));
-    Some(WalIndexHeader {
-        change: word(CHANGE_OFFSET),
-        // SQLite writes 65536, which has no room in 16 bits, as 1.
-        page_bytes: if page == 1 { 65536 } else { page },
-        frame_last: word(16),
-        salt: bytes[32..40].try_into().expect("eight bytes"),
-    })
+
+    /// Gives a fork the real write lock, if nobody has committed since its snapshot. Never waits.
+    pub fn promote_fork(&self) -> Promotion {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { call_fork(self.raw(), ForkRequest::Promote) }.promotion
+    }
+
+    /// How the connection's fork stands.
+    pub fn fork_status(&self) -> ForkStatus {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { call_fork(self.raw(), ForkRequest::Status) }.status
+    }
 }
 
 /// Reads a frame's header out of the -wal file.

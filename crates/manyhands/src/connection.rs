@@ -8,6 +8,7 @@ use std::time::Instant;
 use manyhands_queue::Lead;
 use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
+use crate::Error;
 use crate::busy::BusyWait;
 use crate::database::FileId;
 use crate::error::ErrorKind;
@@ -18,7 +19,6 @@ use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::Route;
 use crate::row::{Outcome, Row, RowView};
-use crate::{Error, Transaction};
 
 /// A connection to a [`crate::Database`], for one thread at a time.
 ///
@@ -103,7 +103,7 @@ impl Connection {
     /// let mut connection = database.connect()?;
     /// connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", params![])?;
     /// let done = connection.execute("INSERT INTO item (name) VALUES (?1)", params!["lamp"])?;
-    /// assert_eq!((done.changes, done.last_insert_rowid), (1, 1));
+    /// assert_eq!((done.changes(), done.last_insert_rowid()), (1, 1));
     /// # Ok::<(), manyhands::Error>(())
     /// ```
     ///
@@ -113,7 +113,7 @@ impl Connection {
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         self.begin_operation()?;
         let mut prepared = self.take_prepared(sql)?;
-        let result = self.run(&mut prepared, sql, values);
+        let result = self.carry_out(&mut prepared, sql, values);
         self.open_mut().statements.put(sql.to_string(), prepared);
         result
     }
@@ -169,7 +169,7 @@ impl Connection {
         while !rest.is_empty() {
             let (prepared, used) = self.compile(rest)?;
             if let Some(mut prepared) = prepared {
-                self.run(&mut prepared, &rest[..used], &[])?;
+                self.carry_out(&mut prepared, &rest[..used], &[])?;
             }
             rest = &rest[used..];
         }
@@ -213,30 +213,6 @@ impl Connection {
         }
         transaction.commit()?;
         Ok(outcomes)
-    }
-
-    /// Begins a transaction that holds the turn: it waits until all earlier writers are done, and
-    /// nobody else writes until it ends. Dropping it rolls it back.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
-    /// use manyhands::params;
-    /// let mut connection = database.connect()?;
-    /// connection.execute("CREATE TABLE counter (n INTEGER)", params![])?;
-    /// connection.execute("INSERT INTO counter VALUES (41)", params![])?;
-    /// let mut transaction = connection.begin_immediate()?;
-    /// let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
-    /// transaction.execute("UPDATE counter SET n = ?1", params![n + 1])?;
-    /// transaction.commit()?;
-    /// # Ok::<(), manyhands::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// See [`Connection::execute`]; and inside a transaction.
-    pub fn begin_immediate(&mut self) -> Result<Transaction<'_>, Error> {
-        self.execute("BEGIN IMMEDIATE", &[])?;
-        Ok(Transaction::new(self))
     }
 
     /// Makes an SQL function. Writes that call it are executed by this connection, in its own turn.
@@ -316,7 +292,7 @@ impl Connection {
         self.open().compiler.compile(self.sqlite(), sql).map_err(|error| self.describe(error))
     }
 
-    fn run(
+    fn carry_out(
         &mut self,
         prepared: &mut Prepared,
         sql: &str,

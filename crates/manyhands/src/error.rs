@@ -37,6 +37,38 @@ pub(crate) enum ErrorKind {
     Type(String),
     /// Interrupted by the application.
     Interrupted,
+    /// What an optimistic transaction saw was no longer so at its commit.
+    Conflict(Conflict),
+}
+
+/// What an optimistic transaction saw, and what is so now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The statement whose result has changed.
+    pub statement: String,
+    /// Its number in the transaction; the first is 1.
+    pub number: usize,
+    /// What it showed: the first row that differs, a number of changed rows, an error.
+    pub seen: String,
+    /// What it shows now.
+    pub now: String,
+    /// The tables that it reads or writes.
+    pub tables: Vec<String>,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conflict { statement, number, seen, now, tables } = self;
+        write!(f, "conflict: statement {number} of the transaction, {statement}")?;
+        if !tables.is_empty() {
+            write!(f, " (on {})", tables.join(", "))?;
+        }
+        write!(
+            f,
+            ", showed {seen}; others have committed since, and now it shows {now}. Nothing was written: \
+             run the transaction again, or give it to `run`, which does so"
+        )
+    }
 }
 
 impl Error {
@@ -66,6 +98,20 @@ impl Error {
     /// True when a constraint was violated.
     pub fn is_constraint(&self) -> bool {
         self.code().is_some_and(sqlite::Code::is_constraint)
+    }
+
+    /// True when an optimistic transaction could not be committed, because something that it saw is no
+    /// longer so. It has been rolled back: run it again.
+    pub fn is_conflict(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Conflict(_))
+    }
+
+    /// What the conflict is about.
+    pub fn conflict(&self) -> Option<&Conflict> {
+        match &*self.kind {
+            ErrorKind::Conflict(conflict) => Some(conflict),
+            _ => None,
+        }
     }
 
     /// True when the application interrupted the operation.
@@ -165,6 +211,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             ErrorKind::Interrupted => write!(f, "interrupted; nothing was written"),
+            ErrorKind::Conflict(conflict) => write!(f, "{conflict}"),
         }
     }
 }

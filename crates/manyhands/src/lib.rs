@@ -50,6 +50,7 @@ mod recover;
 mod checkpoint;
 mod session;
 mod transaction;
+mod retry;
 mod busy;
 mod row;
 mod options;
@@ -59,7 +60,7 @@ mod stats;
 
 pub use connection::{Connection, InterruptHandle};
 pub use database::Database;
-pub use error::Error;
+pub use error::{Conflict, Error};
 pub use manyhands_sqlite::{Code, Text, Value, ValueRef};
 pub use options::{Builder, Durability};
 pub use row::{FromValue, Outcome, Row, RowView};

@@ -19,7 +19,7 @@
 use std::time::Instant;
 
 use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved};
-use manyhands_sqlite::vfs::WalIndexHeader;
+use manyhands_sqlite::WalIndexHeader;
 
 use crate::Error;
 use crate::database::DatabaseFile;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn index(change: u32, frame_last: u32, salt: [u8; 8]) -> WalIndexHeader {
-        WalIndexHeader { change, page_bytes: 4096, frame_last, salt }
+        WalIndexHeader { change, page_bytes: 4096, frame_last, salt, checksum: 0 }
     }
 
     /// The leader died at each place between the announcement and the seal; then nobody, a recovery,

@@ -1,5 +1,6 @@
 //! Rows and results.
 
+use core::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use manyhands_sqlite::{Statement, Text, Value, ValueRef};
@@ -95,14 +96,67 @@ impl<T: FromValue> FromValue for Option<T> {
 }
 
 /// What a statement did.
-#[derive(Clone, Debug, PartialEq, Default)]
+///
+/// Inside an optimistic transaction, what is asked of it counts as seen: the transaction then conflicts
+/// if the answer would be another one at its commit. What nobody asks for cannot conflict.
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Rows inserted, updated or deleted by the statement itself.
-    pub changes: u64,
-    /// The rowid of the connection's last insert, as SQLite's `last_insert_rowid()`.
-    pub last_insert_rowid: i64,
     /// The rows that the statement returned: of a SELECT or a RETURNING clause.
     pub rows: Vec<Row>,
+    pub(crate) tally: Arc<Tally>,
+}
+
+impl Outcome {
+    /// Rows inserted, updated or deleted by the statement itself.
+    pub fn changes(&self) -> u64 {
+        self.tally.ask(Tally::CHANGES);
+        self.tally.changes.load(Ordering::Relaxed).unsigned_abs()
+    }
+
+    /// The rowid of the connection's last insert, as SQLite's `last_insert_rowid()`.
+    pub fn last_insert_rowid(&self) -> i64 {
+        self.tally.ask(Tally::LAST_INSERT_ROWID);
+        self.tally.last_insert_rowid.load(Ordering::Relaxed)
+    }
+}
+
+/// What a statement counted, and which of it the application has asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    changes: AtomicI64,
+    last_insert_rowid: AtomicI64,
+    asked: AtomicU8,
+}
+
+impl Tally {
+    pub(crate) const CHANGES: u8 = 1;
+    pub(crate) const LAST_INSERT_ROWID: u8 = 2;
+
+    pub(crate) fn new(changes: i64, last_insert_rowid: i64) -> Arc<Tally> {
+        let tally = Tally::default();
+        tally.set(changes, last_insert_rowid);
+        Arc::new(tally)
+    }
+
+    /// Replaces what nobody has asked for yet, by what the statement counted where it took effect.
+    pub(crate) fn set(&self, changes: i64, last_insert_rowid: i64) {
+        self.changes.store(changes, Ordering::Relaxed);
+        self.last_insert_rowid.store(last_insert_rowid, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ask(&self, what: u8) {
+        self.asked.fetch_or(what, Ordering::Relaxed);
+    }
+
+    pub(crate) fn changes_seen(&self) -> Option<i64> {
+        let asked = self.asked.load(Ordering::Relaxed) & Tally::CHANGES != 0;
+        asked.then(|| self.changes.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn last_insert_rowid_seen(&self) -> Option<i64> {
+        let asked = self.asked.load(Ordering::Relaxed) & Tally::LAST_INSERT_ROWID != 0;
+        asked.then(|| self.last_insert_rowid.load(Ordering::Relaxed))
+    }
 }
 
 /// The current row of a statement that runs, before it is copied.

@@ -4,24 +4,80 @@ use core::ops::{Deref, DerefMut};
 
 use crate::{Connection, Error};
 
-/// A transaction that holds the turn; made by [`Connection::begin_immediate`]. It can do all that its
-/// connection can. Dropping it rolls it back.
+/// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
+/// can. Dropping it rolls it back.
 #[derive(Debug)]
 #[must_use = "dropping a transaction rolls it back"]
 pub struct Transaction<'a> {
     connection: &'a mut Connection,
 }
 
-impl<'a> Transaction<'a> {
-    pub(crate) fn new(connection: &'a mut Connection) -> Transaction<'a> {
-        Transaction { connection }
+impl Connection {
+    /// Begins an optimistic transaction, as `BEGIN` does: it reads and writes on a snapshot of its own,
+    /// blocks nobody while it reads, computes or waits, and commits if what it saw is still so.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO account VALUES (1, 500)", params![])?;
+    ///
+    /// let mut transaction = connection.transaction()?;
+    /// let row = &transaction.query("SELECT cents FROM account WHERE id = 1", params![])?[0];
+    /// let cents: i64 = row.get(0)?;
+    /// // Somebody else writes the very row meanwhile.
+    /// database.connect()?.execute("UPDATE account SET cents = 400", params![])?;
+    /// transaction.execute("UPDATE account SET cents = ?1 WHERE id = 1", params![cents - 50])?;
+    ///
+    /// let error = transaction.commit().unwrap_err();
+    /// assert!(error.is_conflict());
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn transaction(&mut self) -> Result<Transaction<'_>, Error> {
+        self.begin("BEGIN")
     }
 
+    /// Begins a transaction that holds the turn: it waits until all earlier writers are done, and
+    /// nobody else writes until it ends. It cannot conflict.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE counter (n INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO counter VALUES (41)", params![])?;
+    /// let mut transaction = connection.begin_immediate()?;
+    /// let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
+    /// transaction.execute("UPDATE counter SET n = ?1", params![n + 1])?;
+    /// transaction.commit()?;
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn begin_immediate(&mut self) -> Result<Transaction<'_>, Error> {
+        self.begin("BEGIN IMMEDIATE")
+    }
+
+    fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
+        self.execute(sql, &[])?;
+        Ok(Transaction { connection: self })
+    }
+}
+
+impl Transaction<'_> {
     /// Commits; when this returns, the writes are durable.
     ///
     /// # Errors
-    /// As SQLite fails to commit, for example when a deferred foreign key is violated. The transaction
-    /// is rolled back then.
+    /// [`Error::is_conflict`] when something that the transaction saw is no longer so. As SQLite fails
+    /// to commit, for example when a deferred foreign key is violated. The transaction is rolled back
+    /// then.
     pub fn commit(self) -> Result<(), Error> {
         self.connection.execute("COMMIT", &[])?;
         Ok(())

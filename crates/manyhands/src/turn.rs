@@ -13,7 +13,7 @@ use crate::database::DatabaseFile;
 use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::routing::Facts;
-use crate::row::Outcome;
+use crate::row::{Outcome, Tally};
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -112,11 +112,11 @@ impl Connection {
             self.open().counters.ran_here();
         }
         match result {
-            Ok(rows) => Ok(Outcome {
-                changes: if counts { self.sqlite().changes().unsigned_abs() } else { 0 },
-                last_insert_rowid: self.sqlite().last_insert_rowid(),
-                rows,
-            }),
+            Ok(rows) => {
+                let changes = if counts { self.sqlite().changes() } else { 0 };
+                let tally = Tally::new(changes, self.sqlite().last_insert_rowid());
+                Ok(Outcome { rows, tally })
+            }
             Err(error) => {
                 if error.code.is_failed_sync()
                     && let Some(file) = &self.file

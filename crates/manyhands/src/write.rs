@@ -13,7 +13,7 @@ use crate::database::DatabaseFile;
 use crate::prepared::{self, Prepared};
 use crate::request::{self, Counts, Request, StatementAnswer, StatementRequest};
 use crate::routing::{Facts, Route};
-use crate::row::{Outcome, Row};
+use crate::row::{Outcome, Row, Tally};
 
 impl Connection {
     /// True when another connection would execute this session's writes as this one would.
@@ -115,11 +115,8 @@ impl Connection {
     fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
         self.count(&done.counts);
         let row = |values| Row::new(Arc::clone(columns), values);
-        Outcome {
-            changes: done.counts.changes.unsigned_abs(),
-            last_insert_rowid: done.counts.last_insert_rowid,
-            rows: done.rows.into_iter().map(row).collect(),
-        }
+        let tally = Tally::new(done.counts.changes, done.counts.last_insert_rowid);
+        Outcome { rows: done.rows.into_iter().map(row).collect(), tally }
     }
 
     /// Sends a batch to the queue, if all of its statements can travel.

@@ -2,6 +2,7 @@
 
 mod foreign_connection;
 mod fork;
+mod fork_vfs;
 mod parking;
 mod two_copies;
 

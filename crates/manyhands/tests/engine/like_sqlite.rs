@@ -171,7 +171,7 @@ impl Runs for Connection {
         match self.execute(sql, &statement.values) {
             Ok(outcome) => {
                 assert!(
-                    !counts_changes(sql) || outcome.last_insert_rowid == self.last_insert_rowid()
+                    !counts_changes(sql) || outcome.last_insert_rowid() == self.last_insert_rowid()
                 );
                 let columns = outcome.rows.first().map_or(&[] as &[String], |row| row.columns());
                 let rows: Vec<_> = outcome
@@ -179,7 +179,7 @@ impl Runs for Connection {
                     .iter()
                     .map(|row| show(row.values(), statement.types_only))
                     .collect();
-                ok(columns, &rows, i64::try_from(outcome.changes).expect("not that many"))
+                ok(columns, &rows, i64::try_from(outcome.changes()).expect("not that many"))
             }
             Err(error) => match error.sqlite_message() {
                 Some(message) => failed(error.code(), message),

@@ -1,0 +1,166 @@
+//! The first region of the wal-index, as one connection sees it.
+//!
+//! The unix VFS maps the -shm file once for all connections of a process. A connection of ours gets a
+//! *view* of the first region instead: a second mapping of the same memory, at an address of its own,
+//! whose first page can be replaced by private memory and given back. The mapping is made from the
+//! first one, not from a descriptor: to open and close one of the -shm file would drop the locks that a
+//! stock SQLite copy in this process holds on it.
+//!
+//! What always holds: the view has the live memory's content, but for a private first page, which
+//! begins with the header of one snapshot. What can go wrong: the kernel has no memory for a mapping.
+//! Then there is no view, or the page stays private, and the view is *stuck*: its connection must not
+//! use the wal-index any more.
+
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{self, MapFlags, MremapFlags, ProtFlags};
+
+/// Bytes of a region of the wal-index (<https://sqlite.org/walformat.html>, 2).
+const REGION_BYTES: usize = 32 * 1024;
+/// Bytes of the header, of which the region begins with two copies.
+pub(crate) const HEADER_BYTES: usize = 48;
+const HEADER_WORDS: usize = HEADER_BYTES / 8;
+
+/// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalIndexHeader {
+    /// Counts commits; starts again at 0 when the wal-index is recovered.
+    pub change: u32,
+    /// Page size in bytes.
+    pub page_bytes: u32,
+    /// Number of the last committed frame; the first is 1.
+    pub frame_last: u32,
+    /// The WAL's two salts, as bytes of the file.
+    pub salt: [u8; 8],
+    /// SQLite's checksum over all other fields: two headers that differ have different ones.
+    pub checksum: u64,
+}
+
+impl WalIndexHeader {
+    pub(crate) fn of(words: &[u64; HEADER_WORDS]) -> WalIndexHeader {
+        let mut bytes = [0; HEADER_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        let word =
+            |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let page = u32::from(u16::from_ne_bytes(bytes[14..16].try_into().expect("two bytes")));
+        WalIndexHeader {
+            change: word(8),
+            // SQLite writes 65536, which has no room in 16 bits, as 1.
+            page_bytes: if page == 1 { 65536 } else { page },
+            frame_last: word(16),
+            salt: bytes[32..40].try_into().expect("eight bytes"),
+            checksum: words[5],
+        }
+    }
+
+    /// Number of the frame that starts at `offset` in the -wal file; `None` when none does.
+    pub fn frame_at(&self, offset: u64) -> Option<u64> {
+        let frame_bytes = u64::from(self.page_bytes) + 24;
+        let past_header = offset.checked_sub(32)?;
+        past_header.is_multiple_of(frame_bytes).then_some(past_header / frame_bytes + 1)
+    }
+}
+
+/// The 48 bytes of a header, unread.
+pub(crate) type Header = [u64; HEADER_WORDS];
+
+/// A mapping of the first region that belongs to one connection.
+pub(crate) struct View {
+    /// The unix VFS's mapping: it lives as long as a connection of this process uses the file.
+    live: NonNull<AtomicU64>,
+    /// Ours.
+    address: NonNull<AtomicU64>,
+    /// Bytes of it, and of its first page.
+    bytes: usize,
+    page_bytes: usize,
+    stuck: bool,
+}
+
+impl View {
+    /// A view of the region that the unix VFS has mapped at `live`; `None` when the system gives none.
+    ///
+    /// # Safety
+    /// `live` is a shared mapping of the first region, and stays one for as long as the view is used.
+    pub(crate) unsafe fn of(live: NonNull<c_void>) -> Option<View> {
+        let page_bytes = rustix::param::page_size();
+        let bytes = REGION_BYTES.max(page_bytes);
+        // An old length of 0 makes a second mapping of the same shared memory: mremap(2).
+        // SAFETY: mapped, and at least one page long.
+        let address = unsafe { mm::mremap(live.as_ptr(), 0, bytes, MremapFlags::MAYMOVE) }.ok()?;
+        let address = NonNull::new(address)?.cast();
+        Some(View { live: live.cast(), address, bytes, page_bytes, stuck: false })
+    }
+
+    /// Where the connection finds the region.
+    pub(crate) fn address(&self) -> *mut c_void {
+        self.address.as_ptr().cast()
+    }
+
+    /// True when a private page could not be given back.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck
+    }
+
+    fn word(base: NonNull<AtomicU64>, index: usize) -> &'static AtomicU64 {
+        // SAFETY: inside the first page, which is mapped; as `add` of a NonNull stays in its mapping.
+        let word = unsafe { base.add(index) };
+        // SAFETY: aligned to 8, and only ever used as bytes by SQLite and as atomics here.
+        unsafe { word.as_ref() }
+    }
+
+    /// The first header as it is in shared memory. Stable only while the caller holds the write lock.
+    pub(crate) fn live_header(&self) -> Header {
+        core::array::from_fn(|index| View::word(self.live, index).load(Ordering::Relaxed))
+    }
+
+    /// True when both copies of the header in shared memory are `header`.
+    pub(crate) fn live_is(&self, header: &Header) -> bool {
+        (0..2 * HEADER_WORDS).all(|index| {
+            View::word(self.live, index).load(Ordering::Acquire) == header[index % HEADER_WORDS]
+        })
+    }
+
+    /// Replaces the first page by private memory that begins with two copies of `header`. False when
+    /// the system has no memory; nothing has changed then.
+    pub(crate) fn make_private(&mut self, header: &Header) -> bool {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::POPULATE;
+        // SAFETY: replaces a page that this view owns, and that no other thread uses: the caller is
+        // inside a call of SQLite on the view's connection.
+        let mapped =
+            unsafe { mm::mmap_anonymous(self.address(), self.page_bytes, protection, flags) };
+        if mapped.is_err() {
+            return false;
+        }
+        for index in 0..self.page_bytes / 8 {
+            let word = match header.get(index % HEADER_WORDS) {
+                Some(word) if index < 2 * HEADER_WORDS => *word,
+                _ => View::word(self.live, index).load(Ordering::Relaxed),
+            };
+            View::word(self.address, index).store(word, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Gives the shared first page back to the connection.
+    pub(crate) fn share_again(&mut self) {
+        // Not through rustix, whose 1.1.6 passes MAP_FIXED where MREMAP_FIXED is meant.
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let (live, address) = (self.live.as_ptr().cast(), self.address());
+        // SAFETY: both pages are mapped, the second by this view; see `make_private` and `of`.
+        let mapped = unsafe { libc::mremap(live, 0, self.page_bytes, flags, address) };
+        self.stuck |= mapped == libc::MAP_FAILED;
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `of`, and not used any more.
+        let unmapped = unsafe { mm::munmap(self.address(), self.bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

@@ -1,0 +1,75 @@
+//! The fork: a transaction that writes on its own snapshot while others commit.
+
+use manyhands_sqlite::{Connection, OpenMode, Promotion};
+use tempfile::TempDir;
+
+struct Stage {
+    _directory: TempDir,
+    path: std::path::PathBuf,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.db");
+        let stage = Stage { _directory: directory, path };
+        let first = stage.connect();
+        first.execute("PRAGMA journal_mode=WAL").expect("WAL");
+        first.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n)").expect("a table");
+        first.execute("INSERT INTO t VALUES (1, 0), (2, 0)").expect("rows");
+        stage
+    }
+
+    fn connect(&self) -> Connection {
+        let connection =
+            Connection::open(&self.path, OpenMode::ReadWriteCreate, false).expect("opens");
+        connection.execute("PRAGMA wal_autocheckpoint=0").expect("set");
+        connection
+    }
+
+    /// A connection whose fork has set the first row to `n`.
+    fn forked(&self, n: i64) -> Connection {
+        let connection = self.connect();
+        connection.arm_fork(true);
+        connection.execute("BEGIN").expect("begins");
+        connection.execute(&format!("UPDATE t SET n = {n} WHERE id = 1")).expect("writes");
+        assert!(connection.fork_status().forked);
+        connection
+    }
+}
+
+fn n(connection: &Connection, id: i64) -> i64 {
+    connection.query_integer(&format!("SELECT n FROM t WHERE id = {id}")).expect("reads")
+}
+
+/// The promise itself: two transactions write at once, and somebody commits meanwhile.
+#[test]
+fn forks_write_while_others_commit() {
+    let stage = Stage::new();
+    let (one, two) = (stage.forked(10), stage.forked(20));
+    let other = stage.connect();
+    other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("nobody holds the write lock");
+    assert_eq!((n(&one, 1), n(&one, 2)), (10, 0), "its own write, and its own snapshot");
+    assert_eq!((n(&two, 1), n(&two, 2)), (20, 0));
+    assert_eq!(one.promote_fork(), Promotion::Stale);
+    one.execute("ROLLBACK").expect("rolls back");
+    two.execute("ROLLBACK").expect("rolls back");
+    assert_eq!((n(&one, 1), n(&one, 2)), (0, 5));
+    assert_eq!(other.query_text("PRAGMA integrity_check").expect("checks"), "ok");
+}
+
+/// A fork of the newest snapshot commits as SQLite commits.
+#[test]
+fn a_promoted_fork_commits() {
+    let stage = Stage::new();
+    let fork = stage.forked(10);
+    assert_eq!(fork.promote_fork(), Promotion::Promoted);
+    let other = stage.connect();
+    let refused =
+        other.execute("UPDATE t SET n = 5 WHERE id = 2").expect_err("the lock is real now");
+    assert!(refused.code.is_busy());
+    fork.execute("COMMIT").expect("commits");
+    assert_eq!(n(&other, 1), 10);
+    other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("the lock was given back");
+    assert_eq!(n(&fork, 2), 5);
+}
