@@ -30,8 +30,17 @@ impl SessionCounters {
 
     /// Starts counting for a new session on a connection that has counted so much so far.
     pub fn begin_anew(&self, total_here: i64) {
+        self.impersonate(0, 0, total_here);
+    }
+
+    /// Goes on counting for a session that has counted so much elsewhere: the statements that come run
+    /// here for it. `total_here` is what the own connection has counted so far, for whomever.
+    ///
+    /// As after a statement elsewhere, `changes` holds until a statement here has counted a row, or
+    /// [`SessionCounters::ran_here`] tells of one.
+    pub fn impersonate(&self, changes: i64, total_changes: i64, total_here: i64) {
         self.total.store(0, Ordering::Relaxed);
-        self.ran_elsewhere(0, -total_here, total_here);
+        self.ran_elsewhere(changes, total_changes - total_here, total_here);
     }
 
     /// A statement has run on the session's own connection.

@@ -6,5 +6,7 @@ mod fork_vfs;
 mod parking;
 mod two_copies;
 
+mod session_counters;
+
 mod own_process;
 mod sqlite_copy;
