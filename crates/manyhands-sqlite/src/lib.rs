@@ -14,6 +14,7 @@ mod error;
 pub mod authorizer;
 mod callbacks;
 mod functions;
+mod pinned;
 pub mod vfs;
 mod fork_vfs;
 mod wal_index;
@@ -28,6 +29,7 @@ pub use connection::{
 pub use error::{Code, Error};
 pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
+pub use pinned::{Paused, PinGuard, Pinned, pin};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef};
 pub use wal_index::WalIndexHeader;

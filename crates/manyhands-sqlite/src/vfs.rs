@@ -1,7 +1,7 @@
 //! The VFS shim: SQLite's own unix VFS, watched, and the way in for [`crate::fork_vfs`].
 //!
-//! The shim changes nothing that SQLite does. It tells a [`CommitObserver`] how far the commit of a
-//! WAL transaction has come:
+//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin). It tells
+//! a [`CommitObserver`] how far the commit of a WAL transaction has come:
 //!
 //! 1. [`CommitStage::Announced`]: before the header of the commit frame is written: where it goes and
 //!    what it is. A frame whose header carries a database size is a commit frame
@@ -108,11 +108,13 @@ pub fn register() {
         let default = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
         assert!(!default.is_null(), "this SQLite has no default VFS");
         // SAFETY: not null, and VFSes are never freed. A copy keeps the default's own data and
-        // methods, of which only opening differs.
+        // methods, of which only opening and the clock differ.
         let mut shim = Box::new(unsafe { *default });
         shim.zName = NAME.as_ptr();
         shim.szOsFile += size_of::<ShimFile>() as c_int;
         shim.xOpen = Some(open);
+        shim.xCurrentTime = Some(crate::pinned::current_time);
+        shim.xCurrentTimeInt64 = Some(crate::pinned::current_time_ms);
         shim.pNext = ptr::null_mut();
         let shim = Box::leak(shim);
         // SAFETY: lives for ever; 0 leaves the default the default.
@@ -120,6 +122,11 @@ pub fn register() {
         assert_eq!(code, ffi::SQLITE_OK, "SQLite refused the VFS shim");
         Registered { shim, default }
     });
+}
+
+/// SQLite's own VFS, behind the shim.
+pub(crate) fn default_vfs() -> *mut ffi::sqlite3_vfs {
+    REGISTERED.get().expect("the shim is registered before it is used").default
 }
 
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {

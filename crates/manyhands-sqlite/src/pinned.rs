@@ -1,0 +1,146 @@
+//! What makes a statement repeatable: its clock and its dice are pinned while it is stepped.
+//!
+//! A statement that is run again on another connection, in another process, finds the same rows. What
+//! else it sees comes from outside: the time of day, and chance. [`pin`] fixes both for the thread that
+//! steps:
+//!
+//! - the clock (`clock`): `'now'`, `CURRENT_TIMESTAMP` and their kin, which SQLite asks of the
+//!   connection's VFS, at each step anew;
+//! - the dice (`dice`): `random()` and `randomblob()` of connections that were made repeatable with
+//!   [`Connection::make_repeatable`](crate::Connection::make_repeatable).
+//!
+//! What always holds: the pin made last, of those that still live, rules its thread and no other. A
+//! pin's dice go on where they stopped when it rules again.
+//!
+//! What stays chance: the rowid that SQLite picks once a table without AUTOINCREMENT has used the
+//! largest one (<https://sqlite.org/autoinc.html>), and the order of rows that no ORDER BY fixes, if
+//! the two connections plan a statement differently. SQLite may ask the clock for a plan too, so the
+//! pin belongs around the compilation of a statement as well.
+
+mod clock;
+mod dice;
+
+pub(crate) use clock::{current_time, current_time_ms};
+
+use core::cell::RefCell;
+use core::marker::PhantomData;
+
+use chacha20::ChaCha20Rng;
+use serde::{Deserialize, Serialize};
+
+/// What a statement's clock and dice show while it is stepped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The time, in milliseconds of the Julian day, as SQLite counts.
+    pub time_ms: i64,
+    /// Where the dice begin. The time is part of it: equal seeds at different times give different
+    /// numbers.
+    pub seed: u64,
+}
+
+impl Pinned {
+    /// The real time, also under a pin, and a seed that is fresh chance.
+    pub fn now() -> Pinned {
+        Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed() }
+    }
+
+    /// The same clock, and dice of its own for the statement that has this number.
+    #[must_use]
+    pub fn for_statement(self, ordinal: u64) -> Pinned {
+        Pinned { seed: dice::statement_seed(self, ordinal), ..self }
+    }
+}
+
+/// Fixes what clock and dice show to the statements that this thread steps, on any connection, until
+/// the guard is dropped. Pins nest: then the one before rules again.
+///
+/// A statement that is stepped row by row, with others in between, needs its pin at each step, with
+/// dice that go on: see [`PinGuard::pause`].
+///
+/// ```
+/// use manyhands_sqlite::{Connection, OpenMode, Pinned, pin};
+///
+/// let connection = Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false)?;
+/// connection.make_repeatable()?;
+/// let pinned = Pinned { time_ms: 211_845_067_200_000, seed: 7 };
+/// let guard = pin(pinned);
+/// assert_eq!(connection.query_text("select datetime('now')")?, "2001-01-01 00:00:00");
+/// let number = connection.query_integer("select random()")?;
+/// drop(guard);
+/// let _guard = pin(pinned);
+/// assert_eq!(connection.query_integer("select random()")?, number);
+/// # Ok::<(), manyhands_sqlite::Error>(())
+/// ```
+pub fn pin(pinned: Pinned) -> PinGuard {
+    Paused { pinned, dice: None }.resume()
+}
+
+/// Lifts a pin when it is dropped. It stays on the thread that it pins.
+#[derive(Debug)]
+#[must_use = "the pin is lifted when the guard is dropped"]
+pub struct PinGuard {
+    number: u64,
+    not_send: PhantomData<*const ()>,
+}
+
+impl PinGuard {
+    /// Lifts the pin until it is resumed.
+    pub fn pause(self) -> Paused {
+        lift(self.number).expect("a guard's pin is there until it is dropped, and so is its thread")
+    }
+}
+
+impl Drop for PinGuard {
+    fn drop(&mut self) {
+        lift(self.number);
+    }
+}
+
+/// A pin between two steps of a statement. It may go on on another thread.
+#[derive(Debug)]
+#[must_use = "a paused pin rules nothing"]
+pub struct Paused {
+    pinned: Pinned,
+    /// `None` until the first draw.
+    dice: Option<ChaCha20Rng>,
+}
+
+impl Paused {
+    /// Pins again, with dice that go on where they stopped.
+    pub fn resume(self) -> PinGuard {
+        let number = PINS.with_borrow_mut(|pins| {
+            pins.made += 1;
+            pins.living.push((pins.made, self));
+            pins.made
+        });
+        PinGuard { number, not_send: PhantomData }
+    }
+}
+
+/// The pins of a thread, by number; the last one rules.
+///
+/// Guards may be dropped in any order, so a guard lifts its own pin by number and leaves the others.
+struct Pins {
+    made: u64,
+    living: Vec<(u64, Paused)>,
+}
+
+thread_local! {
+    static PINS: RefCell<Pins> = const { RefCell::new(Pins { made: 0, living: Vec::new() }) };
+}
+
+/// Takes a pin out. `None` when it is gone, or the thread is ending.
+fn lift(number: u64) -> Option<Paused> {
+    let take = |pins: &mut Pins| {
+        let index = pins.living.iter().rposition(|(its, _)| *its == number)?;
+        Some(pins.living.remove(index).1)
+    };
+    PINS.try_with(|pins| take(&mut pins.borrow_mut())).ok().flatten()
+}
+
+/// What the pin that rules this thread says; `None` without one. Called from inside SQLite: it does
+/// not panic, also while the thread ends, and `ask` must not step a statement.
+fn ruling<T>(ask: impl FnOnce(&mut Paused) -> T) -> Option<T> {
+    let ask = |pins: &mut Pins| pins.living.last_mut().map(|(_, pin)| ask(pin));
+    PINS.try_with(|pins| ask(&mut pins.borrow_mut())).ok().flatten()
+}
