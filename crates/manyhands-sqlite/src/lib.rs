@@ -29,7 +29,7 @@ pub use connection::{
 pub use error::{Code, Error};
 pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
-pub use pinned::{Paused, PinGuard, Pinned, pin};
+pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef};
 pub use wal_index::WalIndexHeader;

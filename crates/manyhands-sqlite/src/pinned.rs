@@ -7,7 +7,8 @@
 //! - the clock (`clock`): `'now'`, `CURRENT_TIMESTAMP` and their kin, which SQLite asks of the
 //!   connection's VFS, at each step anew;
 //! - the dice (`dice`): `random()` and `randomblob()` of connections that were made repeatable with
-//!   [`Connection::make_repeatable`](crate::Connection::make_repeatable).
+//!   [`Connection::make_repeatable`](crate::Connection::make_repeatable);
+//! - the zone (`zone`) cannot be pinned, only compared: [`zone_digest`].
 //!
 //! What always holds: the pin made last, of those that still live, rules its thread and no other. A
 //! pin's dice go on where they stopped when it rules again.
@@ -19,8 +20,10 @@
 
 mod clock;
 mod dice;
+mod zone;
 
 pub(crate) use clock::{current_time, current_time_ms};
+pub use zone::zone_digest;
 
 use core::cell::RefCell;
 use core::marker::PhantomData;

@@ -8,6 +8,7 @@ mod two_copies;
 
 mod repeatable_statements;
 mod session_counters;
+mod time_zone;
 
 mod own_process;
 mod sqlite_copy;
