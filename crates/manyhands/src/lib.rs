@@ -40,6 +40,11 @@ mod idle;
 mod connection;
 mod prepared;
 mod routing;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "optimistic transactions will call it")
+)]
+mod new_rowid;
 mod write;
 mod request;
 mod commit;
