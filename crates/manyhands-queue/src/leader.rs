@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use crate::clock::now_ns;
 use crate::crash;
+use crate::fate::Fate;
 use crate::layout::RING;
 use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
@@ -69,45 +70,6 @@ pub struct LeaderInfo {
     pub label: String,
     /// How long it has been leading.
     pub age: Duration,
-}
-
-/// The commit frame of a batch, announced before it was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommitFrame {
-    /// Where in the -wal file the frame starts, in bytes.
-    pub offset: u64,
-    /// The frame's header, with the WAL's salts and the frame's checksum.
-    pub header: [u8; 24],
-    /// The wal-index's change counter before this commit.
-    pub change: u32,
-}
-
-/// What is known of a batch whose leader died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unresolved {
-    /// Its commit could no longer fail.
-    Sealed,
-    /// The commit frame may have been written: look for it.
-    Announced(CommitFrame),
-    /// No commit frame was written.
-    Unannounced,
-}
-
-/// What became of a batch whose leader died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is in the database.
-    Committed,
-    /// It is not.
-    NotCommitted,
-    /// The evidence is gone.
-    Unknown,
-}
-
-impl From<bool> for Fate {
-    fn from(committed: bool) -> Fate {
-        if committed { Fate::Committed } else { Fate::NotCommitted }
-    }
 }
 
 /// Whether there is something to settle before leading.
@@ -244,27 +206,6 @@ impl Lead {
     /// Whether [`Lead::unresolved`] must be asked first.
     pub fn inheritance(&self) -> Inheritance {
         if self.word.unresolved() { Inheritance::Batch } else { Inheritance::Nothing }
-    }
-
-    /// What is known of the batch that the last leader left.
-    pub fn unresolved(&self) -> Unresolved {
-        let record = &self.queue.region.shared().header.batch;
-        let batch = record.batch.load(Ordering::Acquire);
-        if record.sealed.load(Ordering::Acquire) == batch {
-            return Unresolved::Sealed;
-        }
-        if record.announced.load(Ordering::Acquire) != batch {
-            return Unresolved::Unannounced;
-        }
-        let mut header = [0; 24];
-        for (bytes, word) in header.chunks_exact_mut(8).zip(&record.frame_header) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
-        }
-        Unresolved::Announced(CommitFrame {
-            offset: record.frame_offset.load(Ordering::Relaxed),
-            header,
-            change: record.frame_change.load(Ordering::Relaxed) as u32,
-        })
     }
 
     /// Settles the batch that the last leader left: its requests are answered, if it was committed, and
@@ -531,27 +472,6 @@ impl Drop for Lead {
 }
 
 impl Queue {
-    /// The leader says where its batch's commit frame goes. Only for the one that leads: called from
-    /// inside SQLite's commit, where the [`Lead`] is not at hand.
-    pub fn announce(&self, frame: &CommitFrame) {
-        let record = &self.region.shared().header.batch;
-        record.frame_offset.store(frame.offset, Ordering::Relaxed);
-        record.frame_change.store(u64::from(frame.change), Ordering::Relaxed);
-        for (word, bytes) in record.frame_header.iter().zip(frame.header.chunks_exact(8)) {
-            let bytes = bytes.try_into().expect("a chunk of 8 bytes");
-            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        }
-        record.announced.store(record.batch.load(Ordering::Relaxed), Ordering::Release);
-        crash::point("announced");
-    }
-
-    /// The leader says that its batch's commit can no longer fail. See [`Queue::announce`].
-    pub fn seal(&self) {
-        let record = &self.region.shared().header.batch;
-        record.sealed.store(record.batch.load(Ordering::Relaxed), Ordering::Release);
-        crash::point("sealed");
-    }
-
     /// Batches, requests executed in batches, turns, and leaders that died, since the file was built.
     pub fn counters(&self) -> [u64; 4] {
         let statistics = &self.region.shared().header.statistics.0;

@@ -30,6 +30,7 @@ mod slot;
 mod ticket;
 mod queue;
 mod leader;
+mod fate;
 mod wait;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
@@ -42,9 +43,10 @@ pub mod crash;
 mod model;
 
 pub use clock::Deadline;
+pub use fate::{CommitFrame, Fate, Unresolved};
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
-pub use leader::{CommitFrame, Entry, Fate, Inheritance, Lead, LeaderInfo, Unresolved};
+pub use leader::{Entry, Inheritance, Lead, LeaderInfo};
 pub use queue::{Claim, Kind, Published, Queue, Stage};
 pub use slot::{SlotState, SlotWord};
 pub use ticket::Ticket;

@@ -10,7 +10,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::clock::Deadline;
-use crate::leader::{Inheritance, Lead, Unresolved};
+use crate::fate::Unresolved;
+use crate::leader::{Inheritance, Lead};
 use crate::queue::{Kind, Published, Queue, Stage};
 use crate::region::{Memory, Region};
 
