@@ -7,6 +7,7 @@
 pub const POINTS: &[&str] = &[
     "joined",
     "claimed",
+    "block-claimed",
     "drawn",
     "published",
     "leading",

@@ -34,11 +34,15 @@
 //!           16  kind             u32   1: the owner asks for its turn
 //!           20  request_bytes    u32
 //!           24  answer_bytes     u32
+//!           28  block            u32   number + 1 of the block that holds the request; 0 for none
 //!           32  published_ns     u64
 //!           40  called_ns        u64   when a leader first called the owner of this turn
 //!           48  label            5 u64
-//!          128  payload          1920 bytes: the request, then the answer, each 8-byte aligned
-//! 4247552  end
+//!          128  payload          1920 bytes: the request unless it is in a block, then the answer,
+//!                                each 8-byte aligned
+//! 4247552  block_words, 112 u64: whose each block is, see block.rs
+//! 4251648  blocks, 112 of 32768 bytes: requests too long for a slot
+//! 7921664  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -50,7 +54,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file.
-pub const LAYOUT: u64 = 1;
+pub const LAYOUT: u64 = 2;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]
@@ -69,6 +73,14 @@ pub const SLOTS: usize = 3;
 pub(crate) const RING: usize = 4096;
 #[cfg(any(loom, shuttle))]
 pub(crate) const RING: usize = 4;
+
+/// How many requests that are too long for a slot can wait at once. As many as keep the file below
+/// 8 MiB.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const BLOCKS: usize = 112;
+/// Few enough for a model checker.
+#[cfg(any(loom, shuttle))]
+pub(crate) const BLOCKS: usize = 2;
 
 /// How many processes can be members at once; the number has 12 bits in a slot's word.
 #[cfg(not(any(loom, shuttle)))]
@@ -89,6 +101,14 @@ const PAYLOAD_WORDS: usize = 2;
 /// Bytes of a slot that a request and its answer share.
 pub const PAYLOAD_BYTES: usize = PAYLOAD_WORDS * 8;
 
+#[cfg(not(any(loom, shuttle)))]
+const BLOCK_WORDS: usize = 4096;
+#[cfg(any(loom, shuttle))]
+const BLOCK_WORDS: usize = 2;
+
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: usize = BLOCK_WORDS * 8;
+
 /// A run of bytes in shared memory.
 #[repr(C)]
 pub(crate) struct Bytes<const WORDS: usize>([AtomicU64; WORDS]);
@@ -96,7 +116,7 @@ pub(crate) struct Bytes<const WORDS: usize>([AtomicU64; WORDS]);
 impl<const WORDS: usize> Bytes<WORDS> {
     /// Copies `bytes` in, from byte `at` on, which is a multiple of 8.
     pub(crate) fn write(&self, at: usize, bytes: &[u8]) {
-        assert!(at.is_multiple_of(8) && at + bytes.len() <= WORDS * 8, "bytes outside the slot");
+        assert!(at.is_multiple_of(8) && at + bytes.len() <= WORDS * 8, "bytes outside their place");
         let words = &self.0[at / 8..];
         let mut chunks = bytes.chunks_exact(8);
         let mut next = 0;
@@ -221,6 +241,7 @@ pub(crate) struct Slot {
     pub(crate) kind: AtomicU32,
     pub(crate) request_bytes: AtomicU32,
     pub(crate) answer_bytes: AtomicU32,
+    pub(crate) block: AtomicU32,
     pub(crate) published_ns: AtomicU64,
     pub(crate) called_ns: AtomicU64,
     pub(crate) label: Bytes<LABEL_WORDS>,
@@ -234,6 +255,8 @@ pub(crate) struct Shared {
     pub(crate) ring: PageAligned<[AtomicU64; RING]>,
     pub(crate) in_use: PageAligned<[AtomicU32; MEMBERS]>,
     pub(crate) slots: PageAligned<[Slot; SLOTS]>,
+    pub(crate) block_words: PageAligned<[AtomicU64; BLOCKS]>,
+    pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
 }
 
 #[repr(C, align(4096))]
@@ -258,8 +281,11 @@ const _: () = {
     assert!(offset_of!(Slot, published_ns) == 32);
     assert!(offset_of!(Slot, payload) == 128);
     assert!(size_of::<Slot>() == 2048);
-    // `Shared` is page-aligned, so its size is rounded up to whole pages.
-    assert!(FILE_BYTES == (53248 + SLOTS * 2048).next_multiple_of(4096));
+    assert!(offset_of!(Slot, block) == 28);
+    assert!(offset_of!(Shared, block_words) == 4_247_552);
+    assert!(offset_of!(Shared, blocks) == 4_251_648);
+    assert!(FILE_BYTES == 7_921_664);
+    assert!(FILE_BYTES < 8 << 20);
 };
 
 #[cfg(any(loom, shuttle))]
@@ -310,6 +336,7 @@ impl Shared {
             kind: half(),
             request_bytes: half(),
             answer_bytes: half(),
+            block: half(),
             published_ns: word(),
             called_ns: word(),
             label: Bytes(from_fn(|_| word())),
@@ -318,7 +345,9 @@ impl Shared {
         let ring = PageAligned(from_fn(|_| word()));
         let in_use = PageAligned(from_fn(|_| half()));
         let slots = PageAligned(from_fn(|_| slot()));
-        Box::new(Shared { header, ring, in_use, slots })
+        let block_words = PageAligned(from_fn(|_| word()));
+        let blocks = PageAligned(from_fn(|_| Bytes(from_fn(|_| word()))));
+        Box::new(Shared { header, ring, in_use, slots, block_words, blocks })
     }
 }
 

@@ -20,10 +20,11 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use crate::block;
 use crate::clock::now_ns;
 use crate::crash;
 use crate::fate::Fate;
-use crate::layout::RING;
+use crate::layout::{PAYLOAD_BYTES, RING};
 use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
 use crate::sync::{Ordering, fence};
@@ -294,17 +295,16 @@ impl Lead {
     }
 
     /// Copies a waiting request out without taking it. What is read may be damaged, if its owner
-    /// withdraws it at this moment.
+    /// withdraws it at this moment. No bytes are read of a request that is seen to be damaged.
     pub fn peek(&self, entry: &Entry, request: &mut Vec<u8>) {
-        let slot = self.queue.slot(entry.slot);
-        let count = slot.request_bytes.load(Ordering::Relaxed) as usize;
-        if slot.payload.0.read(0, count, request).is_none() {
+        let shared = self.queue.region.shared();
+        if block::read(shared, entry.slot, entry.word.member, request).is_none() {
             request.clear();
         }
     }
 
-    /// Takes a waiting request, and copies it out. False when its owner withdrew it just now, or it
-    /// is damaged.
+    /// Takes a waiting request, and copies it out. False when its owner withdrew it just now. It has
+    /// no bytes when it is damaged, or when its owner died and its block is somebody else's.
     pub fn take(&mut self, entry: &Entry, request: &mut Vec<u8>) -> bool {
         assert!(self.in_batch, "a request is taken inside a batch");
         let slot = self.queue.slot(entry.slot);
@@ -318,7 +318,7 @@ impl Lead {
 
     /// Room for the answer to a request of `request_bytes`, in bytes.
     pub fn answer_room(request_bytes: usize) -> usize {
-        crate::layout::PAYLOAD_BYTES.saturating_sub(request_bytes.next_multiple_of(8))
+        PAYLOAD_BYTES - block::answer_at(request_bytes)
     }
 
     /// Writes the answer to a taken request of `request_bytes`. It holds once the batch is committed.
@@ -328,7 +328,7 @@ impl Lead {
     /// When the answer is larger than [`Lead::answer_room`].
     pub fn executed(&mut self, entry: &Entry, request_bytes: usize, answer: &[u8]) -> bool {
         let slot = self.queue.slot(entry.slot);
-        slot.payload.0.write(request_bytes.next_multiple_of(8), answer);
+        slot.payload.0.write(block::answer_at(request_bytes), answer);
         slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
         let taken = entry.word.with(SlotState::Taken);
         let moved = slot.advance(taken, entry.word.with(SlotState::Executed));
@@ -346,11 +346,8 @@ impl Lead {
         let request_bytes = slot.request_bytes.load(Ordering::Relaxed) as usize;
         let room = Lead::answer_room(request_bytes);
         let answer = answer(room);
-        // A damaged length leaves no room.
         let answer = &answer[..answer.len().min(room)];
-        if !answer.is_empty() {
-            slot.payload.0.write(request_bytes.next_multiple_of(8), answer);
-        }
+        slot.payload.0.write(block::answer_at(request_bytes), answer);
         slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
     }
 

@@ -7,6 +7,7 @@
 //! Words:
 //! * **member**: a process that joined the queue. The kernel witnesses its life by a record lock.
 //! * **slot**: the place in shared memory of one waiting request, and of its answer.
+//! * **block**: a larger place, for a request that is too long for a slot.
 //! * **ticket**: the place of a request in the order of arrival.
 //! * **leader**: the one member that may write to the database now. It executes waiting requests
 //!   in ticket order, and answers them.
@@ -27,6 +28,7 @@ mod region;
 #[cfg(not(any(loom, shuttle)))]
 mod member;
 mod slot;
+mod block;
 mod ticket;
 mod queue;
 mod leader;
@@ -42,6 +44,7 @@ pub mod crash;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
 
+pub use block::{REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
 pub use clock::Deadline;
 pub use fate::{CommitFrame, Fate, Unresolved};
 pub use join::{JoinError, JoinOptions};

@@ -234,6 +234,45 @@ mod every_interleaving {
             assert_eq!(other.join().expect("the other client ends"), 102);
         });
     }
+
+    /// A client dies with a long request in the queue, and another one takes its block while a leader
+    /// copies the request: the leader reads the dead client's bytes or none, and later the living
+    /// one's.
+    #[test]
+    fn nobody_executes_anothers_bytes() {
+        check(3, || {
+            let memory = Memory::new();
+            let (dead, living, leader) = (join(&memory, 0), join(&memory, 1), join(&memory, 2));
+            let claim = |queue: &Arc<Queue>, request: u8| {
+                let mut claim = queue.claim(never()).expect("a slot");
+                claim.write(&[request; crate::REQUEST_BYTES_MAX], 8).then_some(claim)
+            };
+            // The other block is in use all the time.
+            let held = claim(&leader, 9).expect("a block");
+            let orphan = claim(&dead, 7).expect("a block");
+            let orphan = orphan.publish(Kind::Request, "").expect("room in the ring");
+            core::mem::forget(orphan);
+            memory.kill(0);
+            let writing = thread::spawn(move || {
+                let claim = claim(&living, 8).expect("the dead client's block");
+                claim.publish(Kind::Request, "").expect("room in the ring")
+            });
+            let mut lead = leader.try_lead("").expect("nobody leads");
+            lead.begin_batch();
+            let mut take = |from| {
+                let entry = lead.next(from).expect("a request waits");
+                let mut request = Vec::new();
+                assert!(lead.take(&entry, &mut request));
+                (Some(entry.ticket.next()), request)
+            };
+            let (from, request) = take(None);
+            assert!(request.is_empty() || request == [7; crate::REQUEST_BYTES_MAX], "{request:?}");
+            let published = writing.join().expect("published");
+            let (_, request) = take(from);
+            assert_eq!(request, [8; crate::REQUEST_BYTES_MAX]);
+            drop((published, held));
+        });
+    }
 }
 
 #[cfg(shuttle)]

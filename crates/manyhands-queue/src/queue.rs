@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::block::{self, Block, REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
 use crate::clock::{self, Deadline};
 use crate::crash;
 #[cfg(not(any(loom, shuttle)))]
@@ -137,7 +138,13 @@ impl Queue {
             return None;
         };
         crash::point("claimed");
-        Some(Claim { queue: Arc::clone(self), slot, request_bytes: 0, published: false })
+        Some(Claim {
+            queue: Arc::clone(self),
+            slot,
+            request_bytes: 0,
+            block: None,
+            published: false,
+        })
     }
 
     /// Claims any free slot: a recent one, or the first from where nobody else looks.
@@ -185,27 +192,28 @@ impl Queue {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees the slots of members for whom `is_gone`. Returns how many.
+    /// Frees the slots and blocks of members for whom `is_gone`. Returns how many slots.
     ///
     /// Their pending requests are dropped: nobody waits for the answer. Taken and executed ones are
     /// the leader's and stay.
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
-        // Each member is asked about once: to ask costs a system call.
-        let mut gone = [None; MEMBERS];
+        let mut is_gone = asked_once(is_gone);
         for slot in &self.region.shared().slots.0 {
             let Some(word) = slot.load() else { continue };
             let owned =
                 matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
-            let owner = &mut gone[usize::from(word.member)];
-            if owned
-                && *owner.get_or_insert_with(|| is_gone(word.member))
-                && slot.advance(word, SlotWord::FREE)
-            {
+            if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
                 freed += 1;
             }
         }
+        block::sweep(self.region.shared(), is_gone);
         freed
+    }
+
+    /// Frees the blocks of dead members.
+    pub(crate) fn sweep_blocks(&self) {
+        block::sweep(self.region.shared(), asked_once(|member| !self.region.lives(member)));
     }
 
     pub(crate) fn slot(&self, slot: usize) -> &Slot {
@@ -223,6 +231,12 @@ impl Queue {
         }
         freed
     }
+}
+
+/// Asks about each member once: to ask costs a system call.
+fn asked_once(is_gone: impl Fn(u16) -> bool) -> impl FnMut(u16) -> bool {
+    let mut gone = [None; MEMBERS];
+    move |member| *gone[usize::from(member)].get_or_insert_with(|| is_gone(member))
 }
 
 /// What a client asks for.
@@ -252,20 +266,40 @@ pub struct Claim {
     queue: Arc<Queue>,
     slot: usize,
     request_bytes: usize,
+    /// Holds the request when it is too long for the slot.
+    block: Option<Block>,
     /// The slot belongs to a [`Published`] now.
     published: bool,
 }
 
 impl Claim {
-    /// Copies the request into the slot. False when it has no room there beside an answer of
-    /// `answer_bytes`.
+    /// Copies the request into the slot, or into a block if it is longer than
+    /// [`SLOT_REQUEST_BYTES_MAX`]. False when it leaves no room in the slot for an answer of
+    /// `answer_bytes`, is longer than [`REQUEST_BYTES_MAX`], or all blocks are in use: then the claim
+    /// is as it was.
     pub fn write(&mut self, request: &[u8], answer_bytes: usize) -> bool {
-        if request.len().next_multiple_of(8) + answer_bytes > PAYLOAD_BYTES {
+        let room = PAYLOAD_BYTES - block::answer_at(request.len());
+        if answer_bytes > room || request.len() > REQUEST_BYTES_MAX {
             return false;
         }
-        self.queue.slot(self.slot).payload.0.write(0, request);
+        if request.len() <= SLOT_REQUEST_BYTES_MAX {
+            self.queue.slot(self.slot).payload.0.write(0, request);
+            self.free_block();
+        } else {
+            if self.block.is_none() {
+                self.block = Block::claim(&self.queue, self.slot);
+            }
+            let Some(block) = &self.block else { return false };
+            block.write(&self.queue, request);
+        }
         self.request_bytes = request.len();
         true
+    }
+
+    fn free_block(&mut self) {
+        if let Some(block) = self.block.take() {
+            block.free(&self.queue);
+        }
     }
 
     /// Draws the ticket: from now on the request may be executed.
@@ -278,6 +312,7 @@ impl Claim {
         slot.kind.store(kind.to_bits(), Ordering::Relaxed);
         slot.request_bytes.store(self.request_bytes as u32, Ordering::Relaxed);
         slot.answer_bytes.store(0, Ordering::Relaxed);
+        slot.block.store(self.block.as_ref().map_or(0, Block::number), Ordering::Relaxed);
         slot.published_ns.store(clock::now_ns(), Ordering::Relaxed);
         slot.called_ns.store(0, Ordering::Relaxed);
         slot.label.write_text(label);
@@ -297,6 +332,7 @@ impl Claim {
                         slot: self.slot,
                         pending,
                         request_bytes: self.request_bytes,
+                        block: self.block.take(),
                         done: false,
                     });
                 }
@@ -322,6 +358,8 @@ impl Drop for Claim {
             return;
         }
         self.queue.free(self.slot, self.queue.claimed());
+        // And if we die here? The number still counts as in use, so its next owner looks for the block.
+        self.free_block();
         self.queue.forget(self.slot);
     }
 }
@@ -348,6 +386,8 @@ pub struct Published {
     pub(crate) slot: usize,
     pub(crate) pending: SlotWord,
     request_bytes: usize,
+    /// Holds the request; freed after the slot, so that a leader that takes the slot finds it.
+    block: Option<Block>,
     done: bool,
 }
 
@@ -390,7 +430,16 @@ impl Published {
     /// waited for.
     pub fn withdraw(&mut self) -> bool {
         self.done = self.done || self.queue.free(self.slot, self.pending);
+        if self.done {
+            self.free_block();
+        }
         self.done
+    }
+
+    fn free_block(&mut self) {
+        if let Some(block) = self.block.take() {
+            block.free(&self.queue);
+        }
     }
 
     /// Copies the answer out and frees the slot. `None` when the memory is damaged, or the stage is not
@@ -403,7 +452,7 @@ impl Published {
         }
         let mut answer = Vec::new();
         let count = slot.answer_bytes.load(Ordering::Relaxed) as usize;
-        let read = slot.payload.0.read(self.request_bytes.next_multiple_of(8), count, &mut answer);
+        let read = slot.payload.0.read(block::answer_at(self.request_bytes), count, &mut answer);
         self.done = true;
         self.queue.free(self.slot, answered);
         read.map(|()| answer)
@@ -416,8 +465,13 @@ impl Drop for Published {
             return;
         }
         // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the
-        // next sweep after this member's end.
-        if self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered)) {
+        // next sweep after this member's end, with its block.
+        let freed =
+            self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
+        if freed || self.stage() == Some(Stage::PassedOver) {
+            self.free_block();
+        }
+        if freed {
             self.queue.forget(self.slot);
         }
     }

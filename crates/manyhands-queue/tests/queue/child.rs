@@ -127,6 +127,7 @@ fn entry() {
         "nobody" => crate::file::nobody(&queue),
         "publisher" => crate::order::publisher(&queue),
         "dying-leader" => crate::succession::dying_leader(&queue, word),
+        "blocks" => crate::blocks::holder(&queue),
         "turn" => crate::turns::owner(&queue),
         "clients" => crate::crowd::clients(&queue),
         "forking" => crate::forked::forking(&queue, word),

@@ -34,8 +34,12 @@ pub fn publish(queue: &Arc<Queue>, kind: Kind, request: &[u8]) -> Published {
 
 /// One request, from its ticket to its answer; leads whenever nobody does.
 pub fn submit(queue: &Arc<Queue>, request: &[u8]) -> Vec<u8> {
+    settle(queue, publish(queue, Kind::Request, request))
+}
+
+/// The rest of it: from the ticket to the answer.
+pub fn settle(queue: &Arc<Queue>, published: Published) -> Vec<u8> {
     let deadline = Deadline::after(LONG);
-    let published = publish(queue, Kind::Request, request);
     loop {
         match published.stage().expect("sound memory") {
             Stage::Answered => return published.into_answer().expect("sound memory"),

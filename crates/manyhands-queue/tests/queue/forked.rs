@@ -12,7 +12,9 @@ use crate::place::{Place, join, wait_until};
 /// Joins, forks, and lets the child do what `word` says.
 pub fn forking(path: &Path, word: &str) {
     let queue = join(path).unwrap();
-    let published = publish(&queue, Kind::Request, b"waits");
+    // In a block: its leader answers what lies there.
+    let request = [7; 1900];
+    let published = publish(&queue, Kind::Request, &request);
     let claim = queue.claim(Deadline::after(Duration::from_secs(1))).unwrap();
     let lead = queue.try_lead("parent").unwrap();
     // SAFETY: the child uses atomics, system calls and memory that it allocated before, and _exit.
@@ -44,7 +46,7 @@ pub fn forking(path: &Path, word: &str) {
         tell("untouched");
         assert_eq!(listen(), "end");
         crate::echo::serve(lead);
-        assert!(published.into_answer().is_some());
+        assert_eq!(published.into_answer().unwrap(), reversed(&request));
     } else {
         tell(&child.to_string());
         listen();

@@ -14,6 +14,7 @@ mod file;
 mod order;
 mod succession;
 mod turns;
+mod blocks;
 mod crowd;
 mod forked;
 mod garbage;

@@ -12,6 +12,9 @@ use manyhands_queue::{
 
 /// Header, ring, counts and the first slots: what a round can damage, and what is restored after it.
 const DAMAGED_BYTES: usize = 53_248 + 8 * 2048;
+/// So are the words of the blocks.
+const BLOCK_WORDS_AT: usize = 4_247_552;
+const BLOCK_WORDS_BYTES: usize = 112 * 8;
 /// Where the head lies in the ring of a new file.
 const OPERATIONS_MAX: usize = 64;
 
@@ -55,6 +58,8 @@ impl Patient {
         // A round may lose slots that it does not damage.
         let healed = if self.rounds % 256 == 1 { self.image.len() } else { DAMAGED_BYTES };
         self.write(0, &self.image[..healed]);
+        let block_words = BLOCK_WORDS_AT..BLOCK_WORDS_AT + BLOCK_WORDS_BYTES;
+        self.write(BLOCK_WORDS_AT, &self.image[block_words]);
         let mut decisions = Decisions(bytes);
         let mut hands = Hands::default();
         for _ in 0..OPERATIONS_MAX {
@@ -70,7 +75,7 @@ impl Patient {
     }
 
     fn damage(&self, decisions: &mut Decisions) {
-        let at = match decisions.byte() % 5 {
+        let at = match decisions.byte() % 6 {
             // The words of the header.
             0 => decisions.below(56) * 8,
             // The ring, where a new file's head is, and anywhere.
@@ -78,6 +83,8 @@ impl Patient {
             2 => 4096 + decisions.below(4096) * 8,
             // A slot's words.
             3 => 53_248 + decisions.below(8) * 2048 + decisions.below(12) * 8,
+            // The word of a block that the first slots use.
+            4 => BLOCK_WORDS_AT + decisions.below(8) * 8,
             _ => decisions.below(DAMAGED_BYTES / 8) * 8,
         };
         let word = match decisions.byte() % 6 {
@@ -121,7 +128,8 @@ impl Hands {
             0 | 1 => self.claim = queue.claim(soon),
             2 | 3 => {
                 if let Some(mut claim) = self.claim.take() {
-                    let request = vec![7; decisions.below(64)];
+                    let long = if decisions.byte().is_multiple_of(2) { 0 } else { 1790 };
+                    let request = vec![7; long + decisions.below(64)];
                     claim.write(&request, 8);
                     let kind =
                         if decisions.byte().is_multiple_of(4) { Kind::Turn } else { Kind::Request };
