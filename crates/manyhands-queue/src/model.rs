@@ -236,42 +236,54 @@ mod every_interleaving {
     }
 
     /// A client dies with a long request in the queue, and another one takes its block while a leader
-    /// copies the request: the leader reads the dead client's bytes or none, and later the living
-    /// one's.
+    /// copies the request: the leader reads the dead client's bytes or none.
     #[test]
     fn nobody_executes_anothers_bytes() {
-        check(3, || {
-            let memory = Memory::new();
-            let (dead, living, leader) = (join(&memory, 0), join(&memory, 1), join(&memory, 2));
-            let claim = |queue: &Arc<Queue>, request: u8| {
-                let mut claim = queue.claim(never()).expect("a slot");
-                claim.write(&[request; crate::REQUEST_BYTES_MAX], 8).then_some(claim)
-            };
-            // The other block is in use all the time.
-            let held = claim(&leader, 9).expect("a block");
-            let orphan = claim(&dead, 7).expect("a block");
-            let orphan = orphan.publish(Kind::Request, "").expect("room in the ring");
-            core::mem::forget(orphan);
-            memory.kill(0);
-            let writing = thread::spawn(move || {
-                let claim = claim(&living, 8).expect("the dead client's block");
-                claim.publish(Kind::Request, "").expect("room in the ring")
-            });
+        // The checker begins with one order and varies it; from either of the two it misses some.
+        for leader_first in [true, false] {
+            check(3, move || take_a_block_from_the_dead(leader_first));
+        }
+    }
+
+    fn take_a_block_from_the_dead(leader_first: bool) {
+        const BYTES: usize = crate::REQUEST_BYTES_MAX;
+        let memory = Memory::new();
+        let (dead, living, leader) = (join(&memory, 0), join(&memory, 1), join(&memory, 2));
+        let claim = |queue: &Arc<Queue>, request: u8| {
+            let mut claim = queue.claim(never()).expect("a slot");
+            claim.write(&[request; BYTES], 8).then_some(claim)
+        };
+        // The other block is in use all the time.
+        let held = claim(&leader, 9).expect("a block");
+        let orphan = claim(&dead, 7).expect("a block");
+        core::mem::forget(orphan.publish(Kind::Request, "").expect("room in the ring"));
+        memory.kill(0);
+        let write = move || {
+            let claim = claim(&living, 8).expect("the dead client's block");
+            (living, claim.publish(Kind::Request, "").expect("room in the ring"))
+        };
+        let lead = move || {
             let mut lead = leader.try_lead("").expect("nobody leads");
             lead.begin_batch();
-            let mut take = |from| {
-                let entry = lead.next(from).expect("a request waits");
-                let mut request = Vec::new();
-                assert!(lead.take(&entry, &mut request));
-                (Some(entry.ticket.next()), request)
-            };
-            let (from, request) = take(None);
-            assert!(request.is_empty() || request == [7; crate::REQUEST_BYTES_MAX], "{request:?}");
-            let published = writing.join().expect("published");
-            let (_, request) = take(from);
-            assert_eq!(request, [8; crate::REQUEST_BYTES_MAX]);
-            drop((published, held));
-        });
+            let entry = lead.next(None).expect("the dead client's request waits");
+            let mut request = Vec::new();
+            assert!(lead.take(&entry, &mut request));
+            assert!(request.is_empty() || request == [7; BYTES], "{request:?}");
+            (lead, entry)
+        };
+        let ((mut lead, entry), (living, published)) = if leader_first {
+            let writing = thread::spawn(write);
+            (lead(), writing.join().expect("published"))
+        } else {
+            let leading = thread::spawn(lead);
+            let written = write();
+            (leading.join().expect("taken"), written)
+        };
+        // The living client's own request is whole.
+        let entry = lead.next(Some(entry.ticket.next())).expect("a request waits");
+        let mut request = Vec::new();
+        assert!(lead.take(&entry, &mut request) && request == [8; BYTES], "{request:?}");
+        drop((living, published, held));
     }
 }
 
