@@ -41,8 +41,16 @@
 //!          128  payload          1920 bytes: the request unless it is in a block, then the answer,
 //!                                each 8-byte aligned
 //! 4247552  block_words, 112 u64: whose each block is, see block.rs
-//! 4251648  blocks, 112 of 32768 bytes: requests too long for a slot
-//! 7921664  end
+//! 4251648  recent, 1024 of 32 bytes: see recent.rs
+//!            0  change           u64   0: no entry
+//!            8  before           u64
+//!           16  after            u64
+//!           24  tables           u64
+//! 4284416  counters, 512 of 16 bytes: see ids.rs
+//!            0  key              u64   hash of a table's name; 0: free
+//!            8  next             u64   0: none
+//! 4292608  blocks, 112 of 32768 bytes: requests too long for a slot
+//! 7962624  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -81,6 +89,19 @@ pub(crate) const BLOCKS: usize = 112;
 /// Few enough for a model checker.
 #[cfg(any(loom, shuttle))]
 pub(crate) const BLOCKS: usize = 2;
+
+/// How many commits are remembered with the tables that they wrote.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const RECENT: usize = 1024;
+#[cfg(any(loom, shuttle))]
+pub(crate) const RECENT: usize = 2;
+
+/// For how many tables ids can be reserved at once.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const TABLES: usize = 512;
+/// One, so that two tables contend for it.
+#[cfg(any(loom, shuttle))]
+pub(crate) const TABLES: usize = 1;
 
 /// How many processes can be members at once; the number has 12 bits in a slot's word.
 #[cfg(not(any(loom, shuttle)))]
@@ -248,6 +269,22 @@ pub(crate) struct Slot {
     pub(crate) payload: Line<Bytes<PAYLOAD_WORDS>>,
 }
 
+/// What a commit wrote. Written by the leader alone.
+#[repr(C)]
+pub(crate) struct Commit {
+    pub(crate) change: AtomicU64,
+    pub(crate) before: AtomicU64,
+    pub(crate) after: AtomicU64,
+    pub(crate) tables: AtomicU64,
+}
+
+/// The next id of a table.
+#[repr(C)]
+pub(crate) struct Counter {
+    pub(crate) key: AtomicU64,
+    pub(crate) next: AtomicU64,
+}
+
 /// Everything that the members share.
 #[repr(C, align(4096))]
 pub(crate) struct Shared {
@@ -256,6 +293,8 @@ pub(crate) struct Shared {
     pub(crate) in_use: PageAligned<[AtomicU32; MEMBERS]>,
     pub(crate) slots: PageAligned<[Slot; SLOTS]>,
     pub(crate) block_words: PageAligned<[AtomicU64; BLOCKS]>,
+    pub(crate) recent: PageAligned<[Commit; RECENT]>,
+    pub(crate) counters: PageAligned<[Counter; TABLES]>,
     pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
 }
 
@@ -283,8 +322,10 @@ const _: () = {
     assert!(size_of::<Slot>() == 2048);
     assert!(offset_of!(Slot, block) == 28);
     assert!(offset_of!(Shared, block_words) == 4_247_552);
-    assert!(offset_of!(Shared, blocks) == 4_251_648);
-    assert!(FILE_BYTES == 7_921_664);
+    assert!(offset_of!(Shared, recent) == 4_251_648);
+    assert!(offset_of!(Shared, counters) == 4_284_416);
+    assert!(offset_of!(Shared, blocks) == 4_292_608);
+    assert!(FILE_BYTES == 7_962_624);
     assert!(FILE_BYTES < 8 << 20);
 };
 
@@ -347,7 +388,10 @@ impl Shared {
         let slots = PageAligned(from_fn(|_| slot()));
         let block_words = PageAligned(from_fn(|_| word()));
         let blocks = PageAligned(from_fn(|_| Bytes(from_fn(|_| word()))));
-        Box::new(Shared { header, ring, in_use, slots, block_words, blocks })
+        let commit = || Commit { change: word(), before: word(), after: word(), tables: word() };
+        let recent = PageAligned(from_fn(|_| commit()));
+        let counters = PageAligned(from_fn(|_| Counter { key: word(), next: word() }));
+        Box::new(Shared { header, ring, in_use, slots, block_words, recent, counters, blocks })
     }
 }
 

@@ -33,6 +33,8 @@ mod ticket;
 mod queue;
 mod leader;
 mod fate;
+mod recent;
+mod ids;
 mod wait;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
@@ -51,6 +53,7 @@ pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{Entry, Inheritance, Lead, LeaderInfo};
 pub use queue::{Claim, Kind, Published, Queue, Stage};
+pub use recent::CommitNote;
 pub use slot::{SlotState, SlotWord};
 pub use ticket::Ticket;
 pub use wait::Waited;

@@ -13,6 +13,8 @@ use crate::clock::Deadline;
 use crate::fate::Unresolved;
 use crate::leader::{Inheritance, Lead};
 use crate::queue::{Kind, Published, Queue, Stage};
+#[cfg(loom)]
+use crate::recent::{self, CommitNote};
 use crate::region::{Memory, Region};
 
 /// Never: a model has no clock.
@@ -243,6 +245,66 @@ mod every_interleaving {
         for leader_first in [true, false] {
             check(3, move || take_a_block_from_the_dead(leader_first));
         }
+    }
+
+    /// A leader dies in the middle of a note, anywhere: who reads at that moment sees what a successor
+    /// would see. It is the old entry, the new one, or none.
+    #[test]
+    fn half_a_commit_note_is_none() {
+        check(4, || {
+            let memory = Memory::new();
+            let note = |change: u32| {
+                let before = u64::from(change) + 9;
+                CommitNote { change, before, after: before + 1, tables: 1 << change }
+            };
+            // Both have the same place.
+            let (old, new) = (note(1), note(1 + crate::layout::RECENT as u32));
+            recent::write(&memory.shared().recent.0, &old);
+            let writer = memory.clone();
+            let writing = thread::spawn(move || recent::write(&writer.shared().recent.0, &new));
+            for note in [old, new] {
+                let (since, now) = ((note.change - 1, note.before), (note.change, note.after));
+                let tables = recent::tables_written(&memory.shared().recent.0, since, now);
+                assert!(tables.is_none_or(|tables| tables == note.tables), "{tables:?}");
+            }
+            writing.join().expect("noted");
+        });
+    }
+
+    /// Two clients reserve ids of one table, while one gives its own back: no two hold the same.
+    #[test]
+    fn no_reserved_id_is_held_twice() {
+        check(3, || {
+            let memory = Memory::new();
+            let (one, two) = (join(&memory, 0), join(&memory, 1));
+            let other = thread::spawn(move || {
+                let id = two.reserve_id(5, 10).expect("an id");
+                two.give_back_id(5, id);
+                two.reserve_id(5, 10).expect("an id")
+            });
+            let mine = [one.reserve_id(5, 10), one.reserve_id(5, 10)].map(|id| id.expect("an id"));
+            let theirs = other.join().expect("reserved");
+            assert!(mine[0] != mine[1] && !mine.contains(&theirs), "{mine:?} {theirs}");
+        });
+    }
+
+    /// Two tables drive each other out of the one place that there is: neither gets ids out of the
+    /// other's range.
+    #[test]
+    fn an_evicted_table_leaves_no_id_behind() {
+        check(3, || {
+            let memory = Memory::new();
+            let (one, two) = (join(&memory, 0), join(&memory, 1));
+            let reserve = |queue: &Queue, table: u64, floor: i64| {
+                for _ in 0..2 {
+                    let id = queue.reserve_id(table, floor).expect("an id");
+                    assert!((floor + 1..floor + 3).contains(&id), "{id} above {floor}");
+                }
+            };
+            let other = thread::spawn(move || reserve(&two, 6, 0));
+            reserve(&one, 5, 1000);
+            other.join().expect("reserved");
+        });
     }
 
     fn take_a_block_from_the_dead(leader_first: bool) {

@@ -128,6 +128,8 @@ fn entry() {
         "publisher" => crate::order::publisher(&queue),
         "dying-leader" => crate::succession::dying_leader(&queue, word),
         "blocks" => crate::blocks::holder(&queue),
+        "noting-leader" => crate::recent::noting_leader(&queue),
+        "reserver" => crate::ids::reserver(&queue),
         "turn" => crate::turns::owner(&queue),
         "clients" => crate::crowd::clients(&queue),
         "forking" => crate::forked::forking(&queue, word),

@@ -15,6 +15,8 @@ mod order;
 mod succession;
 mod turns;
 mod blocks;
+mod recent;
+mod ids;
 mod crowd;
 mod forked;
 mod garbage;

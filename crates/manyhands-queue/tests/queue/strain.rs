@@ -7,14 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyhands_queue::{
-    Claim, CommitFrame, Deadline, Entry, Inheritance, Kind, Lead, Published, Queue,
+    Claim, CommitFrame, CommitNote, Deadline, Entry, Inheritance, Kind, Lead, Published, Queue,
 };
 
 /// Header, ring, counts and the first slots: what a round can damage, and what is restored after it.
 const DAMAGED_BYTES: usize = 53_248 + 8 * 2048;
-/// So are the words of the blocks.
+/// So are the words of the blocks, the first commits and the first counters of ids.
 const BLOCK_WORDS_AT: usize = 4_247_552;
-const BLOCK_WORDS_BYTES: usize = 112 * 8;
+const RECENT_AT: usize = 4_251_648;
+const COUNTERS_AT: usize = 4_284_416;
+const MORE_DAMAGED: [(usize, usize); 3] =
+    [(BLOCK_WORDS_AT, 112 * 8), (RECENT_AT, 8 * 32), (COUNTERS_AT, 16 * 16)];
 /// Where the head lies in the ring of a new file.
 const OPERATIONS_MAX: usize = 64;
 
@@ -58,8 +61,9 @@ impl Patient {
         // A round may lose slots that it does not damage.
         let healed = if self.rounds % 256 == 1 { self.image.len() } else { DAMAGED_BYTES };
         self.write(0, &self.image[..healed]);
-        let block_words = BLOCK_WORDS_AT..BLOCK_WORDS_AT + BLOCK_WORDS_BYTES;
-        self.write(BLOCK_WORDS_AT, &self.image[block_words]);
+        for (at, count) in MORE_DAMAGED {
+            self.write(at, &self.image[at..at + count]);
+        }
         let mut decisions = Decisions(bytes);
         let mut hands = Hands::default();
         for _ in 0..OPERATIONS_MAX {
@@ -75,7 +79,7 @@ impl Patient {
     }
 
     fn damage(&self, decisions: &mut Decisions) {
-        let at = match decisions.byte() % 6 {
+        let at = match decisions.byte() % 8 {
             // The words of the header.
             0 => decisions.below(56) * 8,
             // The ring, where a new file's head is, and anywhere.
@@ -85,6 +89,8 @@ impl Patient {
             3 => 53_248 + decisions.below(8) * 2048 + decisions.below(12) * 8,
             // The word of a block that the first slots use.
             4 => BLOCK_WORDS_AT + decisions.below(8) * 8,
+            5 => RECENT_AT + decisions.below(32) * 8,
+            6 => COUNTERS_AT + decisions.below(32) * 8,
             _ => decisions.below(DAMAGED_BYTES / 8) * 8,
         };
         let word = match decisions.byte() % 6 {
@@ -124,7 +130,7 @@ struct Hands {
 impl Hands {
     fn act(&mut self, queue: &Arc<Queue>, decisions: &mut Decisions) {
         let soon = Deadline::after(Duration::ZERO);
-        match decisions.byte() % 20 {
+        match decisions.byte() % 22 {
             0 | 1 => self.claim = queue.claim(soon),
             2 | 3 => {
                 if let Some(mut claim) = self.claim.take() {
@@ -160,6 +166,19 @@ impl Hands {
                 queue.counters();
                 queue.is_idle();
             }
+            20 | 21 => {
+                let (table, id) = (decisions.below(16) as u64, decisions.below(8) as i64);
+                match decisions.byte() % 8 {
+                    0 => queue.forget_ids(),
+                    1 | 2 => queue.give_back_id(table, id),
+                    _ => {
+                        queue.has_reservations(table);
+                        if let Some(given) = queue.reserve_id(table, id) {
+                            assert!(given > id, "{given} is not above {id}");
+                        }
+                    }
+                }
+            }
             10 | 11 if self.lead.is_none() => {
                 self.lead = queue.try_lead("strain").or_else(|| queue.try_succeed("strain"));
             }
@@ -176,7 +195,7 @@ impl Hands {
             return;
         }
         let mut request = Vec::new();
-        match decisions.byte() % 9 {
+        match decisions.byte() % 10 {
             0 | 1 if !self.in_batch => {
                 lead.begin_batch();
                 self.in_batch = true;
@@ -228,6 +247,13 @@ impl Hands {
                     return;
                 }
                 lead.call(&entry);
+            }
+            9 => {
+                let change = decisions.below(8) as u32;
+                let (before, after) = (u64::from(change), u64::from(change) + 1);
+                lead.note_commit(&CommitNote { change, before, after, tables: 1 });
+                lead.tables_written_since(0, 1, change, after);
+                lead.tables_written_since(change, before, u32::MAX, 0);
             }
             8 => {
                 *self = Hands {
