@@ -313,19 +313,23 @@ impl Connection {
 
     /// True while the transaction violates a deferred foreign key, so that it could not commit now.
     pub fn violates_deferred_foreign_keys(&self) -> bool {
+        // In doubt yes: the caller then takes the slow and exact way.
+        self.status(ffi::SQLITE_DBSTATUS_DEFERRED_FKS) != Some(0)
+    }
+
+    /// Memory that the page caches of the connection take, in bytes.
+    pub fn cache_bytes(&self) -> usize {
+        self.status(ffi::SQLITE_DBSTATUS_CACHE_USED).unwrap_or(0).unsigned_abs() as usize
+    }
+
+    /// A figure about the connection (<https://sqlite.org/c3ref/c_dbstatus_options.html>).
+    fn status(&self, which: c_int) -> Option<c_int> {
         let (mut current, mut highest) = (0, 0);
         // SAFETY: the connection is open; two places for results.
         let code = unsafe {
-            ffi::sqlite3_db_status(
-                self.raw(),
-                ffi::SQLITE_DBSTATUS_DEFERRED_FKS,
-                &raw mut current,
-                &raw mut highest,
-                0,
-            )
+            ffi::sqlite3_db_status(self.raw(), which, &raw mut current, &raw mut highest, 0)
         };
-        // In doubt yes: the caller then takes the slow and exact way.
-        code != ffi::SQLITE_OK || current != 0
+        (code == ffi::SQLITE_OK).then_some(current)
     }
 
     /// The absolute path of the main database; empty for a database without a file.

@@ -10,6 +10,31 @@ use libsqlite3_sys as ffi;
 pub struct Code(pub i32);
 
 impl Code {
+    /// A lock is held by somebody else.
+    pub const BUSY: Code = Code(ffi::SQLITE_BUSY);
+
+    /// A foreign key is violated.
+    pub const CONSTRAINT_FOREIGNKEY: Code = Code(ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
+
+    /// True for an error that says something of the data and the statement; false for one that says that
+    /// the system, or a lock, or an interrupt was in the way.
+    pub fn is_result(self) -> bool {
+        matches!(
+            self.primary(),
+            ffi::SQLITE_ERROR
+                | ffi::SQLITE_CONSTRAINT
+                | ffi::SQLITE_MISMATCH
+                | ffi::SQLITE_TOOBIG
+                | ffi::SQLITE_RANGE
+                | ffi::SQLITE_AUTH
+        )
+    }
+
+    /// `SQLITE_IOERR_WRITE`: also what a fork gets that does not fit into memory.
+    pub fn is_failed_write(self) -> bool {
+        self.0 == ffi::SQLITE_IOERR_WRITE
+    }
+
     /// The primary code: the lowest eight bits.
     pub fn primary(self) -> i32 {
         self.0 & 0xFF

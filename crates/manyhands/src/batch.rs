@@ -6,14 +6,16 @@
 
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash};
+use manyhands_queue::{CommitNote, Deadline, Entry, Kind, Lead, Published, Stage, crash};
+use manyhands_sqlite::WalIndexHeader;
 
 use crate::Error;
 use crate::database::DatabaseFile;
 use crate::executor::{Executed, Executor};
 use crate::limits;
 use crate::recover;
-use crate::request::{self, Answer, Failure};
+use crate::request::{self, Answer, Failure, Origin};
+use crate::tables::TableSet;
 
 /// Leads until the own request is answered, or until the own turn has come: then the leadership is
 /// returned.
@@ -95,6 +97,7 @@ fn execute_batch(
         Ok(committed) => {
             lead.end_batch(&executed, committed);
             if committed {
+                note_commit(lead, executor);
                 file.checkpoint.after_commit(executor.connection(), executor.frames());
             }
         }
@@ -104,6 +107,26 @@ fn execute_batch(
         }
     }
     Ok(())
+}
+
+/// Notes which tables the batch has written, for transactions that read them before.
+fn note_commit(lead: &mut Lead, executor: &Executor) {
+    if let (Some(before), Some(after)) = (executor.before(), executor.connection().wal_index()) {
+        lead.note_commit(&CommitNote {
+            change: after.change,
+            before: before.checksum,
+            after: after.checksum,
+            tables: executor.written.0,
+        });
+    }
+}
+
+/// The tables that were written since a transaction's snapshot, but for this batch, as far as is known.
+fn written_since(lead: &Lead, now: Option<&WalIndexHeader>, then: &Origin) -> TableSet {
+    now.and_then(|now| {
+        lead.tables_written_since(then.change, then.checksum, now.change, now.checksum)
+    })
+    .map_or(TableSet::ALL, TableSet)
 }
 
 /// How the requests of a batch ended.
@@ -122,6 +145,7 @@ fn execute_requests(
     bytes: &mut Vec<u8>,
 ) -> (Vec<Entry>, Batch) {
     let began = Instant::now();
+    let now = executor.before().copied();
     let mut executed = Vec::new();
     let mut answer = Vec::new();
     let mut from = None;
@@ -137,7 +161,8 @@ fn execute_requests(
         }
         // The first may take its time: nobody waits for its commit but itself.
         let budget = (!executed.is_empty()).then_some(limits::REQUEST_TIME_MAX);
-        match executor.execute(bytes, budget, &mut answer) {
+        let since = |origin: &Origin| written_since(lead, now.as_ref(), origin);
+        match executor.execute(bytes, budget, since, &mut answer) {
             Executed::Answered if lead.executed(&entry, bytes.len(), &answer) => {
                 executed.push(entry);
             }
@@ -174,7 +199,7 @@ fn settle_failed_commit(
     let _ = executor.rollback();
     if error.code.is_failed_sync() {
         file.fail();
-        let answer: Answer = Err(Failure::new(0, None, error));
+        let answer = Answer::Failed(Failure::new(0, None, error));
         for entry in executed {
             lead.replace_answer(entry, |room| {
                 let mut bytes = Vec::new();

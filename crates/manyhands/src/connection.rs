@@ -6,19 +6,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::Lead;
-use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::Error;
 use crate::busy::BusyWait;
 use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
+use crate::optimistic::{self, Optimistic, Savepoints};
 use crate::options::{Durability, Settings};
 use crate::prepared::{self, Prepared};
 use crate::registry::FileHandle;
 use crate::request::Session;
-use crate::routing::Route;
-use crate::row::{Outcome, Row, RowView};
+use crate::routing::{Route, TransactionStatement};
+use crate::row::{Outcome, Row, RowView, Tally};
+use crate::tables::TableSet;
 
 /// A connection to a [`crate::Database`], for one thread at a time.
 ///
@@ -38,6 +40,15 @@ pub struct Connection {
     pub(crate) turns: Vec<(FileId, Lead)>,
     /// When it took the first of them.
     pub(crate) turn_taken: Instant,
+    /// The wal-index header before the first of them wrote, if it is known.
+    pub(crate) turn_before: Option<WalIndexHeader>,
+    /// The tables that were written in them.
+    pub(crate) turn_written: TableSet,
+    /// The open transaction, while it is on a fork.
+    pub(crate) optimistic: Option<Box<Optimistic>>,
+    pub(crate) savepoints: Savepoints,
+    /// The last transaction ended in a conflict.
+    pub(crate) conflicted: bool,
     pub(crate) session: Session,
     /// Other connections would execute this session's writes differently: it executes them itself.
     pub(crate) particular: bool,
@@ -57,6 +68,7 @@ impl Connection {
             foreign_keys: settings.foreign_keys,
             recursive_triggers: false,
             full: settings.durability == Durability::Full,
+            zone: sqlite::zone_digest(),
         };
         let connection = Connection {
             open: Some(open),
@@ -65,6 +77,11 @@ impl Connection {
             attached: BTreeMap::new(),
             turns: Vec::new(),
             turn_taken: Instant::now(),
+            turn_before: None,
+            turn_written: TableSet::NONE,
+            optimistic: None,
+            savepoints: Savepoints::default(),
+            conflicted: false,
             session,
             particular: false,
             as_new: true,
@@ -113,8 +130,8 @@ impl Connection {
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         self.begin_operation()?;
         let mut prepared = self.take_prepared(sql)?;
-        let result = self.carry_out(&mut prepared, sql, values);
-        self.open_mut().statements.put(sql.to_string(), prepared);
+        let result = self.carry_out(&mut prepared, values);
+        self.put_back(prepared);
         result
     }
 
@@ -142,6 +159,8 @@ impl Connection {
         let statement = &mut prepared.statement;
         let result = if prepared.route != Route::Own {
             Err(Error::refused("query_each takes statements that read; use execute or query"))
+        } else if self.optimistic.is_some() && prepared.facts.only_reads() {
+            self.show_logged(&mut prepared, values, each)
         } else {
             let mut run = || {
                 statement.bind_all(values.iter().map(Value::as_ref))?;
@@ -154,8 +173,8 @@ impl Connection {
             };
             run().map_err(|error: sqlite::Error| self.describe(error))
         };
-        statement.reset();
-        self.open_mut().statements.put(sql.to_string(), prepared);
+        prepared.statement.reset();
+        self.put_back(prepared);
         result
     }
 
@@ -169,7 +188,7 @@ impl Connection {
         while !rest.is_empty() {
             let (prepared, used) = self.compile(rest)?;
             if let Some(mut prepared) = prepared {
-                self.carry_out(&mut prepared, &rest[..used], &[])?;
+                self.carry_out(&mut prepared, &[])?;
             }
             rest = &rest[used..];
         }
@@ -239,11 +258,13 @@ impl Connection {
 
     /// The rowid of the last insert of this connection, wherever it was executed.
     pub fn last_insert_rowid(&self) -> i64 {
+        self.note_question(Tally::LAST_INSERT_ROWID);
         self.sqlite().last_insert_rowid()
     }
 
     /// Rows changed by the last INSERT, UPDATE or DELETE of this connection.
     pub fn changes(&self) -> i64 {
+        self.note_question(Tally::CHANGES);
         self.open().counters.changes(self.sqlite().changes(), self.sqlite().total_changes())
     }
 
@@ -278,6 +299,7 @@ impl Connection {
         if let Some(prepared) = self.open_mut().statements.pop(sql) {
             return Ok(prepared);
         }
+        let sql = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
         let (prepared, used) = self.compile(sql)?;
         let prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
         if self.sqlite().prepare(&sql[used..])?.0.is_some() {
@@ -292,16 +314,33 @@ impl Connection {
         self.open().compiler.compile(self.sqlite(), sql).map_err(|error| self.describe(error))
     }
 
-    fn carry_out(
+    /// Keeps a compiled statement for its next use.
+    pub(crate) fn put_back(&mut self, prepared: Prepared) {
+        // One that SQLite has compiled again may touch other tables, and have another route.
+        if !prepared.is_stale() {
+            self.open_mut().statements.put(prepared.sql.to_string(), prepared);
+        }
+    }
+
+    fn carry_out(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+        if self.optimistic.is_some() {
+            self.carry_out_on_fork(prepared, values)
+        } else {
+            self.carry_out_here(prepared, values)
+        }
+    }
+
+    /// Executes a statement outside a transaction, in one that holds its turn, or in a fork if it leaves
+    /// no trace in the database.
+    pub(crate) fn carry_out_here(
         &mut self,
         prepared: &mut Prepared,
-        sql: &str,
         values: &[Value],
     ) -> Result<Outcome, Error> {
         let outside = self.sqlite().is_autocommit();
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
-            Route::Request if outside && self.may_travel() => self.write(prepared, sql, values),
+            Route::Request if outside && self.may_travel() => self.write(prepared, values),
             Route::Request | Route::Turn => self.step_in_turn(prepared, values),
             Route::Setting => {
                 self.as_new = false;
@@ -309,16 +348,39 @@ impl Connection {
                 self.notice_setting(&prepared.facts)?;
                 Ok(outcome)
             }
+            Route::Own if prepared.facts.transaction.is_some() => self.step_transaction(prepared),
             Route::Own | Route::Refuse(_) => {
                 self.as_new &= prepared.facts.leaves_no_trace();
-                let result = self.step(prepared, values);
-                // A COMMIT that fails may have ended the transaction all the same.
-                self.let_go_after_transaction();
-                let outcome = result?;
+                let outcome = self.step(prepared, values)?;
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }
         }
+    }
+
+    /// BEGIN, COMMIT, ROLLBACK and savepoint statements, but for those that SQLite's own lock needs.
+    fn step_transaction(&mut self, prepared: &mut Prepared) -> Result<Outcome, Error> {
+        let outside = self.sqlite().is_autocommit();
+        let statement = prepared.facts.transaction.clone();
+        if let Some(TransactionStatement::Release(name)) = &statement
+            && self.savepoints.is_transaction(name)
+        {
+            // The savepoint was the transaction, until it moved to its turn.
+            return self.commit_replayed();
+        }
+        let result = self.step(prepared, &[]);
+        if outside && !self.sqlite().is_autocommit() {
+            self.savepoints.begin(statement.as_ref());
+            self.conflicted = false;
+            if self.file.is_some() {
+                self.begin_optimistic();
+            }
+        } else if result.is_ok() {
+            self.savepoints.note(statement.as_ref());
+        }
+        // A COMMIT that fails may have ended the transaction all the same.
+        self.let_go_after_transaction();
+        result
     }
 
     fn batch_in_savepoint(
@@ -360,6 +422,9 @@ impl Drop for Connection {
         if !open.sqlite.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
             let _ = open.sqlite.execute("ROLLBACK");
+        }
+        if self.optimistic.take().is_some() && open.sqlite.is_autocommit() {
+            open.sqlite.arm_fork(false);
         }
         for (_, lead) in self.turns.drain(..) {
             lead.release();

@@ -18,6 +18,8 @@ use crate::idle::{IdleConnections, OpenConnection};
 use crate::limits;
 use crate::options::{Builder, Settings};
 use crate::registry::{self, FileHandle, Users};
+use crate::retry::Contention;
+use crate::stats::TransactionCounts;
 use crate::{Connection, Error};
 
 /// A database that many connections, threads and processes write at once.
@@ -134,6 +136,8 @@ pub(crate) struct DatabaseFile {
     foreign: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
     pub(crate) idle: IdleConnections,
+    pub(crate) transactions: TransactionCounts,
+    pub(crate) contention: Contention,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -167,6 +171,8 @@ impl DatabaseFile {
                 foreign: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
                 idle: IdleConnections::default(),
+                transactions: TransactionCounts::default(),
+                contention: Contention::default(),
             })
         })
     }
@@ -317,6 +323,11 @@ impl DatabaseFile {
             turns,
             successions,
             checkpoints: self.checkpoint.count(),
+            promotions: self.transactions.promotions.load(Ordering::Relaxed),
+            replays: self.transactions.replays.load(Ordering::Relaxed),
+            conflicts: self.transactions.conflicts.load(Ordering::Relaxed),
+            escalations: self.transactions.escalations.load(Ordering::Relaxed),
+            retries: self.transactions.retries.load(Ordering::Relaxed),
             checkpoint_error: self.checkpoint.last_error(),
         }
     }

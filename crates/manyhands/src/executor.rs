@@ -5,25 +5,29 @@
 //! several statements get one. Whatever would touch the neighbours spoils the batch instead: it is
 //! rolled back whole, the offender goes to its own turn, and the neighbours are executed again.
 
-use core::cell::Cell;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use lru::LruCache;
 use manyhands_queue::{Deadline, Queue, crash};
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
-use manyhands_sqlite::{self as sqlite, Progress, Setting, Statement, Step};
+use manyhands_sqlite::{
+    self as sqlite, Progress, SessionCounters, Setting, Statement, Step, Value, WalIndexHeader,
+};
 
 use crate::busy::BusyWait;
 use crate::limits;
 use crate::prepared;
 use crate::request::{
-    self, Answer, Counts, Failure, Request, Session, StatementAnswer, StatementRequest,
+    self, Answer, Counts, Failure, Origin, Request, Session, StatementAnswer, StatementRequest,
 };
+use crate::routing::Facts;
+use crate::tables::{TableSet, Touches, VirtualTables};
 
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,12 +47,38 @@ pub(crate) enum Executed {
 pub(crate) struct Executor {
     connection: sqlite::Connection,
     busy: BusyWait,
-    statements: LruCache<String, Statement>,
+    statements: LruCache<String, Known>,
+    virtual_tables: VirtualTables,
     session: Option<Session>,
+    pub(crate) counters: Arc<SessionCounters>,
     control: Arc<Control>,
     origin: Instant,
     /// Frames in the WAL after the last commit.
     frames: Arc<AtomicU32>,
+    /// The wal-index header when the batch began.
+    before: Option<WalIndexHeader>,
+    /// The tables that the batch has written so far.
+    pub(crate) written: TableSet,
+}
+
+/// A compiled statement and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) statement: Statement,
+    pub(crate) touches: Touches,
+    /// It answers about the session: its result depends on more than tables.
+    pub(crate) session_function: bool,
+    pub(crate) changes_rows: bool,
+    /// Of the columns' names, as of `recompilations`.
+    columns: u32,
+    recompilations: u32,
+}
+
+impl Known {
+    /// True when SQLite has compiled it again since: then it may touch other tables than is known.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.statement.recompilations() != self.recompilations
+    }
 }
 
 /// What the callbacks of the connection look at.
@@ -56,8 +86,12 @@ pub(crate) struct Executor {
 struct Control {
     /// The executor's own BEGIN, COMMIT and SAVEPOINT are allowed, a request's are not.
     internal: AtomicBool,
+    /// A transaction's log is executed, which has savepoints of its own.
+    savepoints: AtomicBool,
     /// When the current request must have ended, in nanoseconds since `origin`; 0 for no limit.
     request_end_ns: AtomicU64,
+    /// What the statement touches that is being compiled.
+    facts: Mutex<Facts>,
 }
 
 /// Passes SQLite's news of a commit on to the queue, where a successor finds them.
@@ -82,12 +116,16 @@ impl CommitObserver for CommitNews {
 }
 
 fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
+    lock(&control.facts).note(action, prepared::shared_functions);
     let allowed = match action.kind {
         ActionKind::Select | ActionKind::Read | ActionKind::Write => true,
         ActionKind::Function => {
             !action.second.is_some_and(|name| name.eq_ignore_ascii_case("load_extension"))
         }
-        ActionKind::Transaction | ActionKind::Savepoint => control.internal.load(Ordering::Relaxed),
+        ActionKind::Transaction => control.internal.load(Ordering::Relaxed),
+        ActionKind::Savepoint => {
+            control.internal.load(Ordering::Relaxed) || control.savepoints.load(Ordering::Relaxed)
+        }
         // The full-text index asks for these two itself.
         ActionKind::Pragma => {
             control.internal.load(Ordering::Relaxed)
@@ -134,9 +172,24 @@ impl Executor {
             move |count| frames.store(count, Ordering::Relaxed)
         }));
         connection.observe_commits(Arc::new(CommitNews(Arc::clone(queue))))?;
+        connection.make_repeatable()?;
+        let counters = Arc::new(SessionCounters::default());
+        connection.count_session(&counters)?;
         let statements =
             LruCache::new(NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero"));
-        Ok(Executor { connection, busy, statements, session: None, control, origin, frames })
+        Ok(Executor {
+            connection,
+            busy,
+            statements,
+            virtual_tables: VirtualTables::default(),
+            session: None,
+            counters,
+            control,
+            origin,
+            frames,
+            before: None,
+            written: TableSet::NONE,
+        })
     }
 
     pub(crate) fn connection(&self) -> &sqlite::Connection {
@@ -149,29 +202,47 @@ impl Executor {
     }
 
     /// Runs SQL of the executor's own.
-    fn internal(&mut self, sql: &str) -> Result<(), sqlite::Error> {
+    pub(crate) fn internal(&mut self, sql: &str) -> Result<(), sqlite::Error> {
         self.control.internal.store(true, Ordering::Relaxed);
-        let result = self.with_statement(sql, |statement| {
-            while statement.step()? == Step::Row {}
-            statement.reset();
+        let result = self.known(sql).and_then(|known| {
+            while known.statement.step()? == Step::Row {}
+            known.statement.reset();
             Ok(())
         });
         self.control.internal.store(false, Ordering::Relaxed);
         result
     }
 
-    fn with_statement<T>(
-        &mut self,
-        sql: &str,
-        use_it: impl FnOnce(&mut Statement) -> Result<T, sqlite::Error>,
-    ) -> Result<T, sqlite::Error> {
-        if let Some(statement) = self.statements.get_mut(sql) {
-            return use_it(statement);
+    /// The compiled statement for `sql`.
+    pub(crate) fn known(&mut self, sql: &str) -> Result<&mut Known, sqlite::Error> {
+        let stale = self.statements.get(sql).map(Known::is_stale);
+        if stale != Some(false) {
+            let known = self.compile(sql)?;
+            self.statements.put(sql.to_string(), known);
         }
-        let mut statement = self.connection.prepare_one(sql)?;
-        let result = use_it(&mut statement);
-        self.statements.put(sql.to_string(), statement);
-        result
+        Ok(self.statements.get_mut(sql).expect("found or put above"))
+    }
+
+    fn compile(&mut self, sql: &str) -> Result<Known, sqlite::Error> {
+        *lock(&self.control.facts) = Facts::default();
+        let statement = self.connection.prepare_one(sql)?;
+        let facts = core::mem::take(&mut *lock(&self.control.facts));
+        let internal = self.control.internal.swap(true, Ordering::Relaxed);
+        let touches = if facts.tables_read.is_empty() && facts.tables_written.is_empty() {
+            Touches::of(&facts, &HashSet::new())
+        } else {
+            let names = self.virtual_tables.names(&self.connection);
+            names.map_or(Touches::ALL, |names| Touches::of(&facts, names))
+        };
+        self.control.internal.store(internal, Ordering::Relaxed);
+        Ok(Known {
+            touches,
+            session_function: facts.session_function,
+            changes_rows: facts.changes_rows(),
+            columns: prepared::columns_digest(&prepared::column_names(&statement)),
+            recompilations: statement.recompilations(),
+            statement,
+        })
     }
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.
@@ -179,11 +250,19 @@ impl Executor {
         // A leader that panicked left its transaction open.
         self.rollback()?;
         self.busy.set(deadline.remaining());
-        self.internal("BEGIN IMMEDIATE")
+        self.internal("BEGIN IMMEDIATE")?;
+        self.before = self.connection.wal_index();
+        self.written = TableSet::NONE;
+        Ok(())
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), sqlite::Error> {
         self.internal("COMMIT")
+    }
+
+    /// The wal-index header when the batch began.
+    pub(crate) fn before(&self) -> Option<&WalIndexHeader> {
+        self.before.as_ref()
     }
 
     /// Undoes the transaction, if there still is one.
@@ -212,19 +291,38 @@ impl Executor {
         result
     }
 
-    /// Executes one request inside the batch's transaction. `budget` is how long it may take.
+    /// Executes one request inside the batch's transaction. `budget` is how long it may take; `since`
+    /// tells which tables were written since a transaction's snapshot.
     pub(crate) fn execute(
         &mut self,
         bytes: &[u8],
         budget: Option<Duration>,
+        since: impl FnOnce(&Origin) -> TableSet,
         answer: &mut Vec<u8>,
     ) -> Executed {
         let Some(request) = request::decode(bytes) else { return Executed::NotHere };
+        if request.session.zone != sqlite::zone_digest() {
+            return Executed::NotHere;
+        }
         if self.session != Some(request.session) {
             return Executed::OtherSession;
         }
         self.limit(budget.map_or(0, |budget| (self.origin.elapsed() + budget).as_nanos() as u64));
-        let executed = self.execute_decoded(&request);
+        self.counters.impersonate(
+            request.before.changes,
+            request.before.total_changes,
+            self.connection.total_changes(),
+        );
+        self.connection.set_last_insert_rowid(request.before.last_insert_rowid);
+        let executed = match &request.origin {
+            Some(origin) => {
+                self.control.savepoints.store(true, Ordering::Relaxed);
+                let replayed = self.replay(&request, origin, since(origin));
+                self.control.savepoints.store(false, Ordering::Relaxed);
+                replayed
+            }
+            None => self.execute_decoded(&request),
+        };
         self.limit(0);
         match executed {
             Ok(done) => {
@@ -242,22 +340,27 @@ impl Executor {
     }
 
     fn execute_decoded(&mut self, request: &Request<'_>) -> Result<Answer, Executed> {
-        self.connection.set_last_insert_rowid(request.last_insert_rowid);
         let total_before = self.connection.total_changes();
         let several = request.statements.len() > 1;
         if several {
             self.internal("SAVEPOINT request").map_err(|_| Executed::Spoiled)?;
         }
+        let mut written = TableSet::NONE;
         let mut done = Vec::with_capacity(request.statements.len());
         for (index, statement) in request.statements.iter().enumerate() {
-            match self.execute_statement(statement) {
+            let sql = request.sql(statement).unwrap_or_default();
+            match self.execute_statement(sql, statement, &mut written) {
                 Ok(answer) => done.push(answer),
                 Err(StatementError::Own(error)) => {
                     if several {
                         self.internal("ROLLBACK TO request").map_err(|_| Executed::Spoiled)?;
                         self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
+                    } else {
+                        // OR FAIL keeps what it did before it failed.
+                        self.written = self.written.and(written);
                     }
-                    return Ok(Err(Failure::new(index, Some(self.counts(total_before)), &error)));
+                    let counts = self.counts(total_before);
+                    return Ok(Answer::Failed(Failure::new(index, Some(counts), &error)));
                 }
                 Err(StatementError::NotHere) if index == 0 && !several => {
                     return Err(Executed::NotHere);
@@ -274,53 +377,62 @@ impl Executor {
         if several {
             self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
         }
-        Ok(Ok(done))
+        self.written = self.written.and(written);
+        Ok(Answer::Done(done))
     }
 
     fn execute_statement(
         &mut self,
+        sql: &str,
         request: &StatementRequest<'_>,
+        written: &mut TableSet,
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection.total_changes();
-        let (stepped, same_columns) = (Cell::new(false), Cell::new(true));
-        let rows = self.with_statement(request.sql, |statement| {
-            statement.bind_all(request.values.iter().copied())?;
-            stepped.set(true);
-            let mut rows = Vec::new();
-            while statement.step()? == Step::Row {
-                let row = (0..statement.column_count())
-                    .map(|column| statement.column(column).to_owned())
-                    .collect();
-                rows.push(row);
-            }
-            statement.reset();
-            if request.columns != 0 || statement.column_count() != 0 {
-                let names = prepared::column_names(statement);
-                same_columns.set(prepared::columns_digest(&names) == request.columns);
-            }
-            Ok(rows)
-        });
-        let rows = match rows {
-            Ok(_) if !same_columns.get() => return Err(StatementError::Spoiled),
-            Ok(rows) => rows,
-            // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
-            Err(_) if !stepped.get() => return Err(StatementError::NotHere),
+        // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
+        let known = self.known(sql).map_err(|_| StatementError::NotHere)?;
+        let statement = &mut known.statement;
+        statement.bind_all(request.values.iter().copied()).map_err(|_| StatementError::NotHere)?;
+        let rows = fetch_all(statement);
+        statement.reset();
+        let stale = known.is_stale();
+        let same_columns = !stale && known.columns == request.columns;
+        *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
+        let changes_rows = known.changes_rows;
+        if changes_rows {
+            self.counters.ran_here();
+        }
+        match rows {
+            Ok(_) if !same_columns => Err(StatementError::Spoiled),
+            Ok(rows) => Ok(StatementAnswer { counts: self.counts(before), rows }),
             Err(error) if error.code.is_constraint() && !self.connection.is_autocommit() => {
-                return Err(StatementError::Own(error));
+                Err(StatementError::Own(error))
             }
-            Err(_) => return Err(StatementError::Spoiled),
-        };
-        Ok(StatementAnswer { counts: self.counts(before), rows })
+            Err(_) => Err(StatementError::Spoiled),
+        }
     }
 
     /// What SQLite counts now, for a session that began when the total was `total_before`.
-    fn counts(&self, total_before: i64) -> Counts {
+    pub(crate) fn counts(&self, total_before: i64) -> Counts {
+        let total = self.connection.total_changes();
         Counts {
-            changes: self.connection.changes(),
-            total_changes: self.connection.total_changes() - total_before,
+            changes: self.counters.changes(self.connection.changes(), total),
+            total_changes: total - total_before,
             last_insert_rowid: self.connection.last_insert_rowid(),
         }
     }
+}
+
+fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, sqlite::Error> {
+    let mut rows = Vec::new();
+    while statement.step()? == Step::Row {
+        let count = statement.column_count();
+        rows.push((0..count).map(|column| statement.column(column).to_owned()).collect());
+    }
+    Ok(rows)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum StatementError {

@@ -42,6 +42,10 @@ impl OpenConnection {
         }
         let counters = Arc::new(SessionCounters::default());
         sqlite.count_session(&counters)?;
+        sqlite.make_repeatable()?;
+        // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a fork must.
+        let spill_kib = settings.fork_bytes_max / 1024;
+        sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
         let compiler = Compiler::install(&sqlite);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
@@ -64,7 +68,8 @@ impl IdleConnections {
     pub(crate) fn take(&self, settings: &Settings) -> Option<OpenConnection> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = kept.iter().rposition(|(of, _)| {
-            (of.durability, of.foreign_keys) == (settings.durability, settings.foreign_keys)
+            (of.durability, of.foreign_keys, of.fork_bytes_max)
+                == (settings.durability, settings.foreign_keys, settings.fork_bytes_max)
         })?;
         Some(kept.remove(place).1)
     }

@@ -40,6 +40,7 @@ mod idle;
 mod connection;
 mod prepared;
 mod routing;
+mod tables;
 #[cfg_attr(
     not(test),
     expect(dead_code, unused_imports, reason = "optimistic transactions will call it")
@@ -51,6 +52,11 @@ mod commit;
 mod batch;
 mod executor;
 mod turn;
+mod optimistic;
+mod log;
+mod observe;
+mod ladder;
+mod replay;
 mod recover;
 mod checkpoint;
 mod session;

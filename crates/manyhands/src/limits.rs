@@ -57,5 +57,6 @@ pub(crate) const COURTESY_MAX: Duration = Duration::from_millis(50);
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;
 
-/// The least room for an answer that a request must leave in its slot.
-pub(crate) const ANSWER_BYTES_MIN: usize = 128;
+/// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
+/// of it is for the log, the rest for pages.
+pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;

@@ -57,6 +57,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
+    pub(crate) fork_bytes_max: usize,
 }
 
 impl Builder {
@@ -68,6 +69,7 @@ impl Builder {
                 timeout: limits::TIMEOUT,
                 foreign_keys: false,
                 label: String::new(),
+                fork_bytes_max: limits::FORK_BYTES_MAX,
             },
             read_only: false,
             create: true,
@@ -97,6 +99,14 @@ impl Builder {
     /// A name for the connections, shown to others who wait for them: up to 40 bytes. Default: empty.
     pub fn label(mut self, label: impl Into<String>) -> Builder {
         self.settings.label = label.into();
+        self
+    }
+
+    /// How much memory an optimistic transaction may take for what it writes and for its log, in bytes;
+    /// at least 1 MiB. A larger one moves to its turn in the queue, where it no longer needs the memory.
+    /// Default: 16 MiB.
+    pub fn fork_bytes_max(mut self, bytes: usize) -> Builder {
+        self.settings.fork_bytes_max = bytes.max(1 << 20);
         self
     }
 

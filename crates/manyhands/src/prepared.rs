@@ -1,6 +1,6 @@
 //! Compiling: what SQLite's authorizer says of a statement decides its route.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -9,6 +9,7 @@ use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRe
 
 use crate::routing::{self, Compiled, Facts, Route};
 use crate::row::Row;
+use crate::tables::{Touches, VirtualTables};
 
 /// A compiled statement and what is known of it.
 #[derive(Debug)]
@@ -16,6 +17,11 @@ pub(crate) struct Prepared {
     pub(crate) statement: Statement,
     pub(crate) facts: Facts,
     pub(crate) route: Route,
+    pub(crate) compiled: Compiled,
+    pub(crate) sql: Arc<str>,
+    pub(crate) touches: Touches,
+    /// The names of the tables that it touches, for messages.
+    pub(crate) tables: Arc<[String]>,
     /// The columns' names, as of `recompilations`.
     pub(crate) columns: Arc<[String]>,
     recompilations: u32,
@@ -38,11 +44,14 @@ impl Prepared {
         Ok(rows)
     }
 
+    /// True when SQLite has compiled it again since: then it may touch other tables than is known.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.statement.recompilations() != self.recompilations
+    }
+
     /// Looks at the columns again, if the schema has changed since.
-    fn refresh_columns(&mut self) {
-        let now = self.statement.recompilations();
-        if self.recompilations != now {
-            self.recompilations = now;
+    pub(crate) fn refresh_columns(&mut self) {
+        if self.is_stale() {
             self.columns = column_names(&self.statement);
         }
     }
@@ -50,10 +59,10 @@ impl Prepared {
 
 /// A number that differs when the columns of a statement differ; 0 for none. It travels with a request, so
 /// that a leader that sees a newer schema does not answer with rows of other columns.
-pub(crate) fn columns_digest(names: &[String]) -> u64 {
+pub(crate) fn columns_digest(names: &[String]) -> u32 {
     let mut hasher = DefaultHasher::new();
     names.hash(&mut hasher);
-    if names.is_empty() { 0 } else { hasher.finish() | 1 }
+    if names.is_empty() { 0 } else { hasher.finish() as u32 | 1 }
 }
 
 pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
@@ -66,6 +75,7 @@ pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
 #[derive(Debug)]
 pub(crate) struct Compiler {
     facts: Arc<Mutex<Facts>>,
+    virtual_tables: Mutex<VirtualTables>,
 }
 
 impl Compiler {
@@ -77,7 +87,7 @@ impl Compiler {
             lock(&noted).note(action, shared_functions);
             Verdict::Allow
         }));
-        Compiler { facts }
+        Compiler { facts, virtual_tables: Mutex::default() }
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.
@@ -89,20 +99,33 @@ impl Compiler {
         *lock(&self.facts) = Facts::default();
         let (statement, used) = connection.prepare(sql)?;
         let facts = core::mem::take(&mut *lock(&self.facts));
-        let prepared = statement.map(|statement| {
-            let compiled =
-                Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
-            let route = routing::route(&facts, compiled);
-            let columns = column_names(&statement);
-            let recompilations = statement.recompilations();
-            Prepared { statement, facts, route, columns, recompilations }
-        });
-        Ok((prepared, used))
+        let Some(statement) = statement else { return Ok((None, used)) };
+        let compiled =
+            Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
+        let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
+        let touches = if names.is_empty() {
+            Touches::of(&facts, &HashSet::new())
+        } else {
+            let mut virtual_tables = lock(&self.virtual_tables);
+            virtual_tables.names(connection).map_or(Touches::ALL, |it| Touches::of(&facts, it))
+        };
+        let prepared = Prepared {
+            route: routing::route(&facts, compiled),
+            compiled,
+            sql: sql[..used].into(),
+            touches,
+            tables: names.into_iter().cloned().collect(),
+            columns: column_names(&statement),
+            recompilations: statement.recompilations(),
+            statement,
+            facts,
+        };
+        Ok((Some(prepared), used))
     }
 }
 
-fn lock(facts: &Mutex<Facts>) -> MutexGuard<'_, Facts> {
-    facts.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The names of the functions that every connection has, but for those that answer about a session.

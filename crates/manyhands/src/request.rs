@@ -3,10 +3,10 @@
 //! Whatever comes out of shared memory is decoded with every length checked, and borrows from a
 //! private copy. Bytes that are no request are answered "not here".
 
-use manyhands_sqlite::{Code, Value, ValueRef};
+use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use crate::observe::{Counted, Seen, Shown};
 use crate::options::Durability;
 
 /// The settings of the requester's session that change what its statements do. A batch executes
@@ -16,6 +16,8 @@ pub(crate) struct Session {
     pub(crate) foreign_keys: bool,
     pub(crate) recursive_triggers: bool,
     pub(crate) full: bool,
+    /// What 'localtime' means to it.
+    pub(crate) zone: u32,
 }
 
 impl Session {
@@ -27,25 +29,82 @@ impl Session {
 /// One statement with its values.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StatementRequest<'a> {
-    #[serde(borrow)]
-    pub(crate) sql: &'a str,
+    /// Index of its SQL among the request's texts.
+    pub(crate) text: u32,
     /// Which columns the requester expects, see `prepared::columns_digest`.
-    pub(crate) columns: u64,
+    pub(crate) columns: u32,
     #[serde(borrow)]
     pub(crate) values: Vec<ValueRef<'a>>,
+    /// In a transaction: what the caller has seen of it.
+    pub(crate) seen: Option<(Seen, Counted)>,
+    /// In a transaction: it changes nothing, and need not be executed if nothing that it reads changed.
+    pub(crate) reads_only: bool,
+    /// In a transaction: the rowids that it was given.
+    pub(crate) ids: Vec<i64>,
+}
+
+/// Where a transaction on a fork comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    /// Its snapshot: the change counter and the checksum of the wal-index header.
+    pub(crate) change: u32,
+    pub(crate) checksum: u64,
+    pub(crate) pinned: Pinned,
 }
 
 /// One or more statements, which take effect together or not at all.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
     pub(crate) session: Session,
-    pub(crate) last_insert_rowid: i64,
+    /// What the session had counted before.
+    pub(crate) before: Counts,
+    /// The statements' SQL, each text once.
+    #[serde(borrow)]
+    pub(crate) texts: Vec<&'a str>,
     #[serde(borrow)]
     pub(crate) statements: Vec<StatementRequest<'a>>,
+    /// `None` for statements whose results nobody has seen yet.
+    pub(crate) origin: Option<Origin>,
+}
+
+impl<'a> Request<'a> {
+    /// A request without statements.
+    pub(crate) fn new(session: Session, before: Counts, origin: Option<Origin>) -> Request<'a> {
+        Request { session, before, texts: Vec::new(), statements: Vec::new(), origin }
+    }
+
+    /// Adds a statement whose results nobody has seen yet.
+    pub(crate) fn push(&mut self, sql: &'a str, columns: u32, values: &'a [Value]) {
+        let text = self.text(sql);
+        self.statements.push(StatementRequest {
+            text,
+            columns,
+            values: values.iter().map(Value::as_ref).collect(),
+            seen: None,
+            reads_only: false,
+            ids: Vec::new(),
+        });
+    }
+
+    /// The place of `sql` among the texts.
+    pub(crate) fn text(&mut self, sql: &'a str) -> u32 {
+        // Most transactions repeat few statements: the last ones are the likely ones.
+        let known = self.texts.iter().rposition(|text| core::ptr::eq(*text, sql) || *text == sql);
+        let place = known.unwrap_or(self.texts.len());
+        if known.is_none() {
+            self.texts.push(sql);
+        }
+        place as u32
+    }
+
+    /// The SQL of a statement; `None` in damaged memory.
+    pub(crate) fn sql(&self, statement: &StatementRequest<'_>) -> Option<&'a str> {
+        self.texts.get(statement.text as usize).copied()
+    }
 }
 
 /// What SQLite counts for the session of a statement, also if it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) changes: i64,
     pub(crate) total_changes: i64,
@@ -69,8 +128,27 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
+/// What a transaction did where it took effect.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Replayed {
+    pub(crate) counts: Counts,
+    /// Statements that counted something else than on the fork, which nobody has asked for: index,
+    /// changes, last rowid.
+    pub(crate) counted: Vec<(u32, i64, i64)>,
+}
+
 /// The leader's answer.
-pub(crate) type Answer = Result<Vec<StatementAnswer>, Failure>;
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// The statements took effect.
+    Done(Vec<StatementAnswer>),
+    /// The transaction took effect, and its caller would have seen the same.
+    Replayed(Replayed),
+    /// Nothing took effect.
+    Failed(Failure),
+    /// Nothing took effect: the statement with this index shows something else now.
+    Conflict { statement: usize, now: Shown },
+}
 
 impl Failure {
     pub(crate) fn new(
@@ -86,11 +164,16 @@ impl Failure {
     }
 }
 
-/// The request's bytes; `None` when they do not fit into a slot.
+/// The request's bytes; `None` when they are more than travel through the queue.
 pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) -> Option<()> {
-    let room = manyhands_queue::PAYLOAD_BYTES - limits::ANSWER_BYTES_MIN;
+    // Most are small, and clearing room for the largest costs more than encoding a small one twice.
+    encode_within(request, manyhands_queue::SLOT_REQUEST_BYTES_MAX, into)
+        .or_else(|| encode_within(request, manyhands_queue::REQUEST_BYTES_MAX, into))
+}
+
+fn encode_within(value: &impl Serialize, room: usize, into: &mut Vec<u8>) -> Option<()> {
     into.resize(room, 0);
-    let used = postcard::to_slice(request, into).ok()?.len();
+    let used = postcard::to_slice(value, into).ok()?.len();
     into.truncate(used);
     Some(())
 }
@@ -102,10 +185,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
 
 /// The answer's bytes; `None` when they are more than `room`.
 pub(crate) fn encode_answer(answer: &Answer, room: usize, into: &mut Vec<u8>) -> Option<()> {
-    into.resize(room, 0);
-    let used = postcard::to_slice(answer, into).ok()?.len();
-    into.truncate(used);
-    Some(())
+    encode_within(answer, room, into)
 }
 
 /// The answer in `bytes`; `None` when they are none.
@@ -142,32 +222,52 @@ mod tests {
         )
     }
 
+    type SeenPart = (Option<(Seen, Counted)>, bool, Vec<i64>);
+
+    fn seen() -> impl Strategy<Value = SeenPart> {
+        let seen = (any::<u64>(), any::<bool>(), any::<Option<[u8; 16]>>(), any::<Option<i32>>());
+        let counted = (any::<i64>(), any::<i64>(), any::<u8>());
+        let both = (seen, counted).prop_map(|(seen, counted)| {
+            let (rows, to_end, digest, error) = seen;
+            let (changes, last_insert_rowid, asked) = counted;
+            (Seen { rows, to_end, digest, error }, Counted { changes, last_insert_rowid, asked })
+        });
+        (proptest::option::of(both), any::<bool>(), vec(any::<i64>(), 0..3))
+    }
+
     proptest! {
         /// A request comes out of the slot as it went in, or does not go in at all.
         #[test]
         fn a_request_survives_its_bytes(
-            statements in vec((".{0,60}", any::<u64>(), vec(value(), 0..6)), 0..4),
-            (foreign_keys, recursive_triggers, full) in any::<(bool, bool, bool)>(),
-            last_insert_rowid: i64,
+            statements in vec((".{0,60}", any::<u32>(), vec(value(), 0..6), seen()), 0..4),
+            (foreign_keys, recursive_triggers, full, zone) in any::<(bool, bool, bool, u32)>(),
+            before in counts(),
+            origin in proptest::option::of((any::<u32>(), any::<u64>(), any::<i64>(), any::<u64>())),
         ) {
-            let session = Session { foreign_keys, recursive_triggers, full };
-            let request = Request {
-                session,
-                last_insert_rowid,
-                statements: statements
-                    .iter()
-                    .map(|(sql, columns, values)| StatementRequest {
-                        sql,
-                        columns: *columns,
-                        values: values.iter().map(Value::as_ref).collect(),
-                    })
-                    .collect(),
-            };
+            let session = Session { foreign_keys, recursive_triggers, full, zone };
+            let origin = origin.map(|(change, checksum, time_ms, seed)| {
+                Origin { change, checksum, pinned: Pinned { time_ms, seed } }
+            });
+            let mut request = Request::new(session, before, origin);
+            for (sql, columns, values, (seen, reads_only, ids)) in &statements {
+                let text = request.text(sql);
+                request.statements.push(StatementRequest {
+                    text,
+                    columns: *columns,
+                    values: values.iter().map(Value::as_ref).collect(),
+                    seen: seen.clone(),
+                    reads_only: *reads_only,
+                    ids: ids.clone(),
+                });
+            }
             let mut bytes = Vec::new();
             if encode(&request, &mut bytes).is_some() {
-                prop_assert!(bytes.len() + limits::ANSWER_BYTES_MIN <= manyhands_queue::PAYLOAD_BYTES);
+                prop_assert!(bytes.len() <= manyhands_queue::REQUEST_BYTES_MAX);
                 let back = decode(&bytes).expect("decodes");
                 prop_assert_eq!(format!("{:?}", back), format!("{:?}", request));
+                for (statement, (sql, ..)) in back.statements.iter().zip(&statements) {
+                    prop_assert_eq!(back.sql(statement), Some(sql.as_str()));
+                }
             }
         }
 
@@ -175,16 +275,20 @@ mod tests {
         #[test]
         fn an_answer_survives_its_bytes(
             done in vec((counts(), vec(vec(value(), 0..4), 0..4)), 0..4),
+            counted in vec(any::<(u32, i64, i64)>(), 0..9),
             room in 0usize..2000,
         ) {
-            let answer: Answer = Ok(done
+            let done = done
                 .into_iter()
                 .map(|(counts, rows)| StatementAnswer { counts, rows })
-                .collect());
-            let mut bytes = Vec::new();
-            if encode_answer(&answer, room, &mut bytes).is_some() {
-                prop_assert!(bytes.len() <= room);
-                prop_assert_eq!(decode_answer(&bytes), Some(answer));
+                .collect();
+            let replayed = Replayed { counts: Counts::default(), counted };
+            for answer in [Answer::Done(done), Answer::Replayed(replayed)] {
+                let mut bytes = Vec::new();
+                if encode_answer(&answer, room, &mut bytes).is_some() {
+                    prop_assert!(bytes.len() <= room);
+                    prop_assert_eq!(decode_answer(&bytes), Some(answer));
+                }
             }
         }
 

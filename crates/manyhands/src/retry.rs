@@ -1,5 +1,7 @@
 //! Transactions given as functions: they are run again after a conflict, and always end.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 use crate::{Connection, Database, Error, Transaction};
 
 impl Database {
@@ -41,15 +43,82 @@ impl Connection {
     /// a transaction that holds the turn: that one cannot conflict. So `work` runs at most twice, and
     /// should do nothing outside the database that must not be done twice.
     ///
+    /// Where most transactions conflict, the first try holds the turn too: then a second one would only
+    /// cost.
+    ///
     /// # Errors
     /// The error of `work`, whose transaction is then rolled back; as SQLite fails to commit.
     pub fn run<T, E: From<Error>>(
         &mut self,
         mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let mut transaction = self.begin_immediate()?;
-        let done = work(&mut transaction)?;
-        transaction.commit()?;
-        Ok(done)
+        if self.file.as_ref().is_none_or(|file| file.contention.allows_optimism()) {
+            let result = commit(self.transaction()?, &mut work);
+            if let Some(file) = &self.file {
+                file.contention.note(self.conflicted);
+            }
+            if !self.conflicted {
+                return result;
+            }
+            self.count_transaction(|it| &it.retries);
+        }
+        commit(self.begin_immediate()?, &mut work)
+    }
+}
+
+/// Runs `work` in the transaction, and commits it.
+fn commit<T, E: From<Error>>(
+    mut transaction: Transaction<'_>,
+    mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let done = work(&mut transaction)?;
+    transaction.commit()?;
+    Ok(done)
+}
+
+/// How many of the last transactions conflicted.
+#[derive(Debug, Default)]
+pub(crate) struct Contention {
+    /// The share of conflicts, in parts of 65536: each outcome counts for an eighth.
+    share: AtomicU32,
+    asked: AtomicU32,
+}
+
+impl Contention {
+    const ALL: u32 = 1 << 16;
+
+    /// Whether the next transaction should try without its turn. Now and then it does in any case, to
+    /// learn whether the others have gone.
+    pub(crate) fn allows_optimism(&self) -> bool {
+        const PROBE_EVERY: u32 = 32;
+        self.share.load(Ordering::Relaxed) < Contention::ALL / 2
+            || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE_EVERY)
+    }
+
+    /// A transaction without a turn has ended. Two at once may count as one: it is an estimate.
+    pub(crate) fn note(&self, conflicted: bool) {
+        let share = self.share.load(Ordering::Relaxed);
+        let new = if conflicted { Contention::ALL / 8 } else { 0 };
+        self.share.store(share - share / 8 + new, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_always_conflicts_stops_trying_and_starts_again() {
+        let contention = Contention::default();
+        assert!(contention.allows_optimism());
+        for _ in 0..10 {
+            contention.note(true);
+        }
+        let tries = (0..320).filter(|_| contention.allows_optimism()).count();
+        assert_eq!(tries, 10);
+        for _ in 0..10 {
+            contention.note(false);
+        }
+        assert!((0..10).all(|_| contention.allows_optimism()));
     }
 }

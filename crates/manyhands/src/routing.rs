@@ -1,14 +1,19 @@
 //! Where a statement is executed. Decided from what SQLite's authorizer said while it compiled the
 //! statement, never from the SQL text.
 //!
-//! | statement                                             | outside a transaction | inside one           |
-//! |-------------------------------------------------------|-----------------------|----------------------|
-//! | SELECT, EXPLAIN, ATTACH, temp schema, harmless PRAGMA | own connection        | own connection       |
-//! | INSERT, UPDATE, DELETE that any connection can run    | request               | own connection, turn |
-//! | the same with what only this connection has           | own connection, turn  | own connection, turn |
-//! | DDL, VACUUM, PRAGMA that writes                       | own connection, turn  | own connection, turn |
-//! | BEGIN IMMEDIATE, BEGIN EXCLUSIVE                      | own connection, turn  | as SQLite            |
-//! | a PRAGMA that would break the queue                   | refused               | refused              |
+//! | statement                                             | outside a transaction | inside a fork                |
+//! |-------------------------------------------------------|-----------------------|------------------------------|
+//! | SELECT                                                | own connection        | logged                       |
+//! | EXPLAIN, ATTACH, a setting that is read               | own connection        | own connection               |
+//! | temp schema, temp tables, another PRAGMA that reads   | own connection        | logged, replayed at home     |
+//! | INSERT, UPDATE, DELETE that any connection can run    | request               | logged                       |
+//! | the same with what only this connection has           | own connection, turn  | logged, replayed at home     |
+//! | DDL, VACUUM, PRAGMA that writes, attached tables      | own connection, turn  | the transaction takes a turn |
+//! | BEGIN IMMEDIATE, BEGIN EXCLUSIVE                      | own connection, turn  | as SQLite                    |
+//! | a PRAGMA that would break the queue                   | refused               | refused                      |
+//!
+//! A fork is a transaction that writes on its own snapshot (`optimistic.rs`). In a transaction that holds
+//! the turn, everything runs on the own connection.
 //!
 //! What the authorizer cannot tell (a collation or a module of the application, a function inside an
 //! index or a trigger) shows as an error of the leader, which then demands that the owner executes
@@ -17,6 +22,31 @@
 use std::collections::{BTreeSet, HashSet};
 
 use manyhands_sqlite::authorizer::{Action, ActionKind};
+
+/// A statement about transactions; savepoints with their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TransactionStatement {
+    Begin,
+    Commit,
+    Rollback,
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+}
+
+impl TransactionStatement {
+    fn of(action: &Action<'_>) -> TransactionStatement {
+        let name = action.second.unwrap_or_default().to_string();
+        match (action.kind, action.first) {
+            (ActionKind::Savepoint, Some("RELEASE")) => TransactionStatement::Release(name),
+            (ActionKind::Savepoint, Some("ROLLBACK")) => TransactionStatement::RollbackTo(name),
+            (ActionKind::Savepoint, _) => TransactionStatement::Savepoint(name),
+            (_, Some("COMMIT")) => TransactionStatement::Commit,
+            (_, Some("ROLLBACK")) => TransactionStatement::Rollback,
+            _ => TransactionStatement::Begin,
+        }
+    }
+}
 
 /// What a statement touches, as the authorizer told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +64,13 @@ pub(crate) struct Facts {
     /// ATTACH or DETACH.
     pub(crate) attaches: bool,
     /// BEGIN, COMMIT, ROLLBACK, or a savepoint statement.
-    pub(crate) transaction: bool,
+    pub(crate) transaction: Option<TransactionStatement>,
+    /// Tables that are read or written, by triggers and foreign key actions too.
+    pub(crate) tables_read: BTreeSet<String>,
+    /// See `tables_read`.
+    pub(crate) tables_written: BTreeSet<String>,
+    /// `changes()`, `total_changes()` or `last_insert_rowid()` is called.
+    pub(crate) session_function: bool,
     /// Name and argument of a PRAGMA, the name in lower case.
     pub(crate) pragma: Option<(String, Option<String>)>,
 }
@@ -51,14 +87,22 @@ impl Facts {
         match action.kind {
             ActionKind::Write => {
                 self.writes.insert(action.database.unwrap_or("main").to_string());
+                self.tables_written.insert(action.first.unwrap_or_default().to_ascii_lowercase());
             }
-            ActionKind::Read => self.reads_elsewhere |= elsewhere,
+            ActionKind::Read => {
+                self.reads_elsewhere |= elsewhere;
+                self.tables_read.insert(action.first.unwrap_or_default().to_ascii_lowercase());
+            }
             ActionKind::Select => {}
             ActionKind::Function => {
                 let name = action.second.unwrap_or_default().to_ascii_lowercase();
-                self.home_function |= !shared_functions().contains(&name);
+                let session = matches!(&*name, "changes" | "total_changes" | "last_insert_rowid");
+                self.session_function |= session;
+                self.home_function |= !session && !shared_functions().contains(&name);
             }
-            ActionKind::Transaction | ActionKind::Savepoint => self.transaction = true,
+            ActionKind::Transaction | ActionKind::Savepoint => {
+                self.transaction = Some(TransactionStatement::of(action));
+            }
             ActionKind::Pragma => {
                 let name = action.first.unwrap_or_default().to_ascii_lowercase();
                 self.pragma = Some((name, action.second.map(str::to_string)));
@@ -74,6 +118,13 @@ impl Facts {
     /// True for INSERT, UPDATE and DELETE, which count the rows that they change.
     pub(crate) fn changes_rows(&self) -> bool {
         !self.schema && !self.temp_schema && !self.writes.is_empty()
+    }
+
+    /// True for a statement that only reads what every connection can read.
+    pub(crate) fn only_reads(&self) -> bool {
+        let tables_read = self.tables_read.clone();
+        let session_function = self.session_function;
+        *self == Facts { tables_read, session_function, ..Facts::default() }
     }
 
     /// True when a connection is as it was before, after the statement has run on it.
@@ -113,7 +164,7 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
     if let Some((name, argument)) = &facts.pragma {
         return route_pragma(name, argument.as_deref(), compiled);
     }
-    if facts.transaction {
+    if facts.transaction.is_some() {
         // BEGIN IMMEDIATE and EXCLUSIVE are the ones that are not read-only.
         return if compiled.read_only { Route::Own } else { Route::Turn };
     }
@@ -129,6 +180,94 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         && !facts.reads_elsewhere
         && facts.writes.iter().all(|schema| schema == "main");
     if everywhere_the_same { Route::Request } else { Route::Turn }
+}
+
+/// What becomes of a statement inside a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InFork {
+    /// It runs on the fork, and is logged.
+    Logged,
+    /// The same; and only this connection can replay the log.
+    LoggedAtHome,
+    /// The transaction takes its turn first.
+    InTurn,
+    /// It runs on the own connection and leaves no trace in the database.
+    Plain,
+}
+
+/// What becomes inside a fork of a statement whose route is `route`.
+pub(crate) fn in_fork(facts: &Facts, route: &Route, compiled: Compiled) -> InFork {
+    if compiled.explain || facts.attaches || matches!(route, Route::Refuse(_)) {
+        return InFork::Plain;
+    }
+    match (&facts.pragma, route) {
+        // BEGIN is an error here, COMMIT and ROLLBACK end the fork: only savepoints come.
+        _ if facts.transaction.is_some() => InFork::Logged,
+        (Some((name, _)), Route::Setting) if settles_nothing(name) => InFork::Plain,
+        (Some((name, _)), Route::Own) if tells_nothing(name) => InFork::Plain,
+        (Some(_), Route::Own) => InFork::LoggedAtHome,
+        (_, Route::Request) => InFork::Logged,
+        (_, Route::Own) if facts.temp_schema || !facts.writes.is_empty() => InFork::LoggedAtHome,
+        (_, Route::Own) if facts.home_function || facts.reads_elsewhere => InFork::LoggedAtHome,
+        (_, Route::Own) => InFork::Logged,
+        (_, Route::Turn) => {
+            let here = |schema: &String| matches!(schema.as_str(), "main" | "temp");
+            let rows = facts.changes_rows() && facts.writes.iter().all(here);
+            if rows { InFork::LoggedAtHome } else { InFork::InTurn }
+        }
+        (_, Route::Setting | Route::Refuse(_)) => InFork::InTurn,
+    }
+}
+
+/// A setting that changes no result of statements before it, nor of the transaction's others.
+fn settles_nothing(pragma: &str) -> bool {
+    matches!(pragma, "foreign_keys" | "busy_timeout" | "wal_autocheckpoint" | "cell_size_check")
+}
+
+/// PRAGMAs about the connection that change what statements do, or how long they wait.
+const SETTINGS: &[&str] = &[
+    "foreign_keys",
+    "recursive_triggers",
+    "busy_timeout",
+    "wal_autocheckpoint",
+    "case_sensitive_like",
+    "ignore_check_constraints",
+    "defer_foreign_keys",
+    "writable_schema",
+    "legacy_alter_table",
+    "trusted_schema",
+    "query_only",
+    "secure_delete",
+    "count_changes",
+    "reverse_unordered_selects",
+    "cell_size_check",
+];
+
+/// PRAGMAs about the connection that change how fast it is, or that are without effect here.
+const TUNING: &[&str] = &[
+    "cache_size",
+    "cache_spill",
+    "temp_store",
+    "mmap_size",
+    "threads",
+    "journal_size_limit",
+    "soft_heap_limit",
+    "hard_heap_limit",
+    "analysis_limit",
+    "automatic_index",
+    "full_column_names",
+    "short_column_names",
+    "encoding",
+    "page_size",
+    "locking_mode",
+    "shrink_memory",
+];
+
+/// PRAGMAs that tell nothing of the database's content.
+fn tells_nothing(pragma: &str) -> bool {
+    SETTINGS.contains(&pragma)
+        || TUNING.contains(&pragma)
+        || matches!(pragma, "data_version" | "synchronous" | "journal_mode" | "database_list")
 }
 
 fn route_pragma(name: &str, argument: Option<&str>, compiled: Compiled) -> Route {
@@ -150,31 +289,8 @@ fn route_pragma(name: &str, argument: Option<&str>, compiled: Compiled) -> Route
              the durability when the database is opened"
                 .to_string(),
         ),
-        (
-            "foreign_keys"
-            | "recursive_triggers"
-            | "busy_timeout"
-            | "wal_autocheckpoint"
-            | "case_sensitive_like"
-            | "ignore_check_constraints"
-            | "defer_foreign_keys"
-            | "writable_schema"
-            | "legacy_alter_table"
-            | "trusted_schema"
-            | "query_only"
-            | "secure_delete"
-            | "count_changes"
-            | "reverse_unordered_selects"
-            | "cell_size_check",
-            Some(_),
-        ) => Route::Setting,
-        (
-            "cache_size" | "cache_spill" | "temp_store" | "mmap_size" | "threads"
-            | "journal_size_limit" | "soft_heap_limit" | "hard_heap_limit" | "analysis_limit"
-            | "automatic_index" | "full_column_names" | "short_column_names" | "encoding"
-            | "page_size" | "locking_mode" | "shrink_memory",
-            _,
-        ) => Route::Own,
+        (name, Some(_)) if SETTINGS.contains(&name) => Route::Setting,
+        (name, _) if TUNING.contains(&name) => Route::Own,
         _ if compiled.read_only => Route::Own,
         _ => Route::Turn,
     }
@@ -228,9 +344,43 @@ mod tests {
         check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, Route::Own);
         check(Facts::default(), WRITING, Route::Turn); // VACUUM
         check(writes(&["main"]), Compiled { read_only: false, explain: true }, Route::Own);
-        check(Facts { transaction: true, ..Facts::default() }, READING, Route::Own);
-        check(Facts { transaction: true, ..Facts::default() }, WRITING, Route::Turn);
+        check(
+            Facts { transaction: Some(TransactionStatement::Begin), ..Facts::default() },
+            READING,
+            Route::Own,
+        );
+        check(
+            Facts { transaction: Some(TransactionStatement::Begin), ..Facts::default() },
+            WRITING,
+            Route::Turn,
+        );
         check(Facts { attaches: true, ..Facts::default() }, WRITING, Route::Own);
+    }
+
+    #[test]
+    fn each_class_of_statement_has_its_place_in_a_fork() {
+        let check = |facts: Facts, compiled, expected| {
+            let route = route(&facts, compiled);
+            assert_eq!(in_fork(&facts, &route, compiled), expected, "{facts:?}");
+        };
+        check(Facts::default(), READING, InFork::Logged);
+        check(Facts { home_function: true, ..Facts::default() }, READING, InFork::LoggedAtHome);
+        check(Facts { reads_elsewhere: true, ..Facts::default() }, READING, InFork::LoggedAtHome);
+        check(writes(&["main"]), WRITING, InFork::Logged);
+        check(writes(&["temp"]), WRITING, InFork::LoggedAtHome);
+        check(writes(&["other"]), WRITING, InFork::InTurn);
+        check(Facts { home_function: true, ..writes(&["main"]) }, WRITING, InFork::LoggedAtHome);
+        check(Facts { schema: true, ..writes(&["main"]) }, WRITING, InFork::InTurn);
+        check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, InFork::LoggedAtHome);
+        check(Facts::default(), WRITING, InFork::InTurn); // VACUUM
+        check(writes(&["main"]), Compiled { read_only: false, explain: true }, InFork::Plain);
+        check(Facts { attaches: true, ..Facts::default() }, WRITING, InFork::Plain);
+        check(pragma("user_version", Some("5")), WRITING, InFork::InTurn);
+        check(pragma("user_version", None), READING, InFork::LoggedAtHome);
+        check(pragma("cache_size", Some("-4000")), READING, InFork::Plain);
+        check(pragma("table_info", Some("t")), READING, InFork::LoggedAtHome);
+        check(pragma("foreign_keys", Some("on")), READING, InFork::Plain);
+        check(pragma("recursive_triggers", Some("on")), READING, InFork::InTurn);
     }
 
     #[test]

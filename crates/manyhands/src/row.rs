@@ -7,6 +7,7 @@ use manyhands_sqlite::{Statement, Text, Value, ValueRef};
 
 use crate::Error;
 use crate::error::ErrorKind;
+use crate::observe::Counted;
 
 /// One row of a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,14 +149,13 @@ impl Tally {
         self.asked.fetch_or(what, Ordering::Relaxed);
     }
 
-    pub(crate) fn changes_seen(&self) -> Option<i64> {
-        let asked = self.asked.load(Ordering::Relaxed) & Tally::CHANGES != 0;
-        asked.then(|| self.changes.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn last_insert_rowid_seen(&self) -> Option<i64> {
-        let asked = self.asked.load(Ordering::Relaxed) & Tally::LAST_INSERT_ROWID != 0;
-        asked.then(|| self.last_insert_rowid.load(Ordering::Relaxed))
+    /// What it says now, and what was asked for until now.
+    pub(crate) fn counted(&self) -> Counted {
+        Counted {
+            changes: self.changes.load(Ordering::Relaxed),
+            last_insert_rowid: self.last_insert_rowid.load(Ordering::Relaxed),
+            asked: self.asked.load(Ordering::Relaxed),
+        }
     }
 }
 

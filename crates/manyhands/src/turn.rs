@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use std::time::Instant;
 
-use manyhands_queue::{Lead, crash};
+use manyhands_queue::{CommitNote, Lead, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
@@ -14,6 +14,7 @@ use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::routing::Facts;
 use crate::row::{Outcome, Tally};
+use crate::tables::{TableSet, Touches};
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -56,6 +57,10 @@ impl Connection {
         if self.turns.is_empty() {
             self.turn_taken = Instant::now();
         }
+        if self.file.as_ref().is_some_and(|main| main.id() == file.id()) {
+            self.turn_before = self.sqlite().wal_index();
+            self.turn_written = TableSet::NONE;
+        }
         self.turns.push((file.id(), lead));
         crash::point("turn-begun");
     }
@@ -78,6 +83,7 @@ impl Connection {
             return;
         }
         crash::point("turn-committed");
+        self.note_turn_commit();
         if let Some(file) = &self.file {
             // A statement that still reads holds its snapshot, and with it the WAL.
             if self.sqlite().transaction() == sqlite::Transaction::None {
@@ -90,6 +96,26 @@ impl Connection {
         }
         for (_, lead) in self.turns.drain(..) {
             lead.release();
+        }
+    }
+
+    /// Notes which tables this turn has written, for transactions that read them before.
+    fn note_turn_commit(&mut self) {
+        let (Some(before), Some(after)) = (self.turn_before.take(), self.sqlite().wal_index())
+        else {
+            return;
+        };
+        let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
+        // Another program may have committed between; or nothing was written.
+        if after.change == before.change.wrapping_add(1)
+            && let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main)
+        {
+            lead.note_commit(&CommitNote {
+                change: after.change,
+                before: before.checksum,
+                after: after.checksum,
+                tables: self.turn_written.0,
+            });
         }
     }
 
@@ -110,6 +136,10 @@ impl Connection {
         };
         if counts && ran {
             self.open().counters.ran_here();
+        }
+        if !self.turns.is_empty() {
+            let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
+            self.turn_written = self.turn_written.and(touches.writes);
         }
         match result {
             Ok(rows) => {

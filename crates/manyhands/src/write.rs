@@ -11,8 +11,8 @@ use crate::commit::{Client, Settled};
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::prepared::{self, Prepared};
-use crate::request::{self, Counts, Request, StatementAnswer, StatementRequest};
-use crate::routing::{Facts, Route};
+use crate::request::{self, Answer, Counts, Request, StatementAnswer};
+use crate::routing::Route;
 use crate::row::{Outcome, Row, Tally};
 
 impl Connection {
@@ -25,7 +25,6 @@ impl Connection {
     pub(crate) fn write(
         &mut self,
         prepared: &mut Prepared,
-        sql: &str,
         values: &[Value],
     ) -> Result<Outcome, Error> {
         // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
@@ -33,10 +32,10 @@ impl Connection {
         if !reading && let Some(lead) = self.lead_if_idle()? {
             return self.step_leading(prepared, values, lead);
         }
-        let columns = prepared::columns_digest(&prepared.columns);
-        let values_sent = values.iter().map(Value::as_ref).collect();
-        let statement = StatementRequest { sql, columns, values: values_sent };
-        match self.submit(vec![statement])? {
+        let mut request = Request::new(self.session, self.counts(), None);
+        let sql = Arc::clone(&prepared.sql);
+        request.push(&sql, prepared::columns_digest(&prepared.columns), values);
+        match self.submit_request(Kind::Request, &request)? {
             Some(Settled::Answer(answer)) => {
                 let columns = [Arc::clone(&prepared.columns)];
                 let mut outcomes = self.accept(answer, &columns).map_err(|(_, error)| error)?;
@@ -51,9 +50,16 @@ impl Connection {
         }
     }
 
-    fn lead_if_idle(&mut self) -> Result<Option<Lead>, Error> {
+    pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
         self.client(file).lead_if_idle()
+    }
+
+    /// Waits for the turn of the main database.
+    pub(crate) fn take_turn(&self) -> Result<Lead, Error> {
+        let no_turns = || Error::refused("a database without a queue has no turns");
+        let file = self.file.as_deref().ok_or_else(no_turns)?;
+        self.client(file).take_turn()
     }
 
     pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
@@ -66,38 +72,37 @@ impl Connection {
         }
     }
 
-    /// Sends statements to the queue; `None` when they do not fit into a slot.
-    fn submit(&self, statements: Vec<StatementRequest<'_>>) -> Result<Option<Settled>, Error> {
+    /// Sends a request to the queue; `None` when it is too large.
+    pub(crate) fn submit_request(
+        &self,
+        kind: Kind,
+        request: &Request<'_>,
+    ) -> Result<Option<Settled>, Error> {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
-        let request = Request {
-            session: self.session,
-            last_insert_rowid: self.sqlite().last_insert_rowid(),
-            statements,
-        };
         let mut bytes = Vec::new();
-        if request::encode(&request, &mut bytes).is_none() {
+        if request::encode(request, &mut bytes).is_none() {
             return Ok(None);
         }
-        self.client(file).submit(Kind::Request, &bytes).map(Some)
+        self.client(file).submit(kind, &bytes).map(Some)
     }
 
     /// Takes a leader's answer as if the statements had run here. An error comes with the index of its
     /// statement.
     fn accept(
         &mut self,
-        answer: request::Answer,
+        answer: Answer,
         columns: &[Arc<[String]>],
     ) -> Result<Vec<Outcome>, (usize, Error)> {
-        let answers = answer.map_err(|failure| {
-            if let Some(counts) = &failure.counts {
-                self.count(counts);
+        let answers = match answer {
+            Answer::Done(answers) if answers.len() == columns.len() => answers,
+            Answer::Failed(failure) => {
+                if let Some(counts) = &failure.counts {
+                    self.count(counts);
+                }
+                return Err((failure.statement, Error::from(failure.into_error())));
             }
-            let (index, error) = (failure.statement, Error::from(failure.into_error()));
-            (index, error)
-        })?;
-        if answers.len() != columns.len() {
-            return Err((0, Error::refused("the answer does not fit the request")));
-        }
+            _ => return Err((0, Error::refused("the answer does not fit the request"))),
+        };
         Ok(answers
             .into_iter()
             .zip(columns)
@@ -128,23 +133,20 @@ impl Connection {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(statements.len());
-        let mut requests = Vec::with_capacity(statements.len());
+        let mut request = Request::new(self.session, self.counts(), None);
         let mut travels = true;
         for (index, (sql, values)) in statements.iter().enumerate() {
             let prepared = self.take_prepared(sql).map_err(|error| error.in_statement(index))?;
-            let reads_only =
-                prepared.facts == Facts::default() && prepared.statement.is_read_only();
+            let reads_only = prepared.facts.only_reads() && prepared.statement.is_read_only();
             travels &= prepared.route == Route::Request || reads_only;
-            let digest = prepared::columns_digest(&prepared.columns);
+            request.push(sql, prepared::columns_digest(&prepared.columns), values);
             columns.push(Arc::clone(&prepared.columns));
-            let values = values.iter().map(Value::as_ref).collect();
-            requests.push(StatementRequest { sql, columns: digest, values });
-            self.open_mut().statements.put((*sql).to_string(), prepared);
+            self.put_back(prepared);
         }
         if !travels || statements.is_empty() {
             return Ok(None);
         }
-        match self.submit(requests)? {
+        match self.submit_request(Kind::Request, &request)? {
             Some(Settled::Answer(answer)) => self
                 .accept(answer, &columns)
                 .map(Some)

@@ -187,8 +187,8 @@ fn a_transaction_is_alone() {
     });
 }
 
-/// `BEGIN` reads first and writes then. Nobody wrote in between: it commits. Somebody did: SQLite says
-/// BUSY_SNAPSHOT, at once, and the transaction can only be rolled back; that is no timeout.
+/// `BEGIN` reads first and writes then. Nobody wrote in between: it commits. Somebody did, and what was
+/// read has changed: a conflict, at its commit. Somebody wrote something else: it commits.
 #[test]
 fn a_read_transaction_that_writes() {
     in_time(|| {
@@ -200,17 +200,25 @@ fn a_read_transaction_that_writes() {
         execute(&mut one, INSERT);
         execute(&mut one, "COMMIT");
 
-        execute(&mut one, "BEGIN");
+        execute(&mut one, "BEGIN CONCURRENT");
         assert_eq!(items(&mut one), 1);
         execute(&mut other, INSERT);
         assert_eq!(items(&mut one), 1, "a snapshot");
-        let error = one.execute(INSERT, params![]).expect_err("the snapshot is old");
-        assert!(!one.is_autocommit());
-        execute(&mut one, "ROLLBACK");
+        execute(&mut one, INSERT);
+        assert_eq!(items(&mut one), 2, "its own write");
+        let error = one.execute("COMMIT", params![]).expect_err("the count has changed");
+        assert!(one.is_autocommit());
         assert_turn_is_free(&database);
         assert_eq!(items(&mut one), 2);
-        assert_eq!(code(&error), 517, "SQLITE_BUSY_SNAPSHOT, not: {error}");
-        assert!(!error.is_timeout(), "{error}");
+        let conflict = error.conflict().expect("a conflict");
+        assert_eq!((&*conflict.seen, &*conflict.now), ("(1)", "(2)"), "{error}");
+
+        execute(&mut one, "BEGIN DEFERRED");
+        execute(&mut one, "CREATE TEMP TABLE seen AS SELECT count(*) FROM sqlite_schema");
+        execute(&mut one, INSERT);
+        execute(&mut other, INSERT);
+        execute(&mut one, "COMMIT");
+        assert_eq!(items(&mut one), 4);
     });
 }
 

@@ -804,6 +804,5 @@ fn transactions() -> Vec<Script> {
             .sql("PRAGMA foreign_keys")
             .sql("COMMIT")
             .sql("PRAGMA foreign_keys"),
-        script("BEGIN CONCURRENT is not in stock SQLite").sql("BEGIN CONCURRENT").sql("SELECT 1"),
     ]
 }

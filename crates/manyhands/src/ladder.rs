@@ -1,0 +1,373 @@
+//! The commit of a transaction on a fork, read downward: each step is taken only if the one above
+//! could not be.
+//!
+//! 1. It has written nothing: it is done.
+//! 2. *Promotion*: nobody waits, and nobody has committed since its snapshot: it takes the real write
+//!    lock, and SQLite commits it as ever.
+//! 3. *Replay*: its log travels to the leader as a request. The leader executes it again in its batch
+//!    (`replay.rs`): if the caller would see the same, it is as if the whole transaction ran at that
+//!    moment. A log that only its own connection can execute, or that is too large for the queue, is
+//!    executed here, in the own turn.
+//! 4. *Conflict*: the caller has seen something that is no longer so.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, Kind, Lead};
+use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader, pin};
+
+use crate::Error;
+use crate::commit::Settled;
+use crate::connection::Connection;
+use crate::error::{Conflict, ErrorKind};
+use crate::limits;
+use crate::log::{Entry, Log};
+use crate::observe::{self, Counted, Shown};
+use crate::optimistic::Optimistic;
+use crate::prepared::Prepared;
+use crate::replay::Taint;
+use crate::request::{Answer, Origin, Replayed, Request, StatementRequest};
+use crate::row::Outcome;
+use crate::stats::TransactionCounts;
+use crate::tables::{TableSet, Touches};
+
+impl Connection {
+    /// Commits the transaction. `commit` is the statement that says so.
+    pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
+        let fork = self.sqlite().fork_status();
+        let (true, Some(snapshot)) = (fork.forked, fork.snapshot) else {
+            return self.end_as_sqlite_does(commit);
+        };
+        if self.sqlite().violates_deferred_foreign_keys() {
+            // COMMIT fails, and the transaction goes on.
+            return self.step_at_home(commit, &[]);
+        }
+        if fork.live == Some(snapshot)
+            && let Some(lead) = self.lead_if_idle()?
+        {
+            if self.promote()? {
+                self.count_transaction(|it| &it.promotions);
+                self.hold_promoted(lead, &snapshot)?;
+                return self.end_as_sqlite_does(commit);
+            }
+            let optimistic = self.leave_fork()?;
+            self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
+            return self.commit_replayed();
+        }
+        let optimistic = self.leave_fork()?;
+        match self.submit_log(&optimistic, &snapshot)? {
+            Some(Settled::Answer(answer)) => self.accept_replay(answer, &optimistic),
+            Some(Settled::Turn(lead)) => {
+                self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
+                self.commit_replayed()
+            }
+            None => {
+                let lead = self.take_turn()?;
+                self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
+                self.commit_replayed()
+            }
+        }
+    }
+
+    /// COMMIT or ROLLBACK on the own connection.
+    pub(crate) fn end_as_sqlite_does(
+        &mut self,
+        statement: &mut Prepared,
+    ) -> Result<Outcome, Error> {
+        let result = self.step(statement, &[]);
+        if self.sqlite().is_autocommit() {
+            self.end_optimistic();
+            self.savepoints.clear();
+        }
+        self.let_go_after_transaction();
+        result
+    }
+
+    /// Gives the fork the real write lock; false when others have committed.
+    fn promote(&mut self) -> Result<bool, Error> {
+        let deadline = Deadline::after(self.settings.timeout);
+        let began = Instant::now();
+        loop {
+            match self.sqlite().promote_fork() {
+                Promotion::Promoted => return Ok(true),
+                Promotion::Stale => return Ok(false),
+                // Another SQLite program writes at this moment.
+                Promotion::Busy if !deadline.has_passed() => {
+                    std::thread::sleep(limits::BUSY_SLEEP);
+                }
+                Promotion::Busy => {
+                    self.roll_back_quietly();
+                    return Err(self.locked_by_others(began.elapsed()));
+                }
+            }
+        }
+    }
+
+    /// The turn of a transaction that was promoted.
+    fn hold_promoted(&mut self, lead: Lead, snapshot: &WalIndexHeader) -> Result<(), Error> {
+        let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
+        self.hold(lead)?;
+        self.turn_before = Some(*snapshot);
+        self.turn_written = written;
+        Ok(())
+    }
+
+    /// Undoes what was done on the fork; its log remains.
+    fn leave_fork(&mut self) -> Result<Box<Optimistic>, Error> {
+        if !self.sqlite().is_autocommit() {
+            let mut rollback = self.take_prepared("ROLLBACK")?;
+            let rolled_back = self.step(&mut rollback, &[]);
+            self.put_back(rollback);
+            rolled_back?;
+        }
+        self.end_optimistic().ok_or_else(|| Error::refused("there is no transaction to commit"))
+    }
+
+    /// Ends the transaction after an error that it did not survive.
+    pub(crate) fn roll_back_quietly(&mut self) {
+        if !self.sqlite().is_autocommit() {
+            // Closing the connection undoes what cannot be rolled back here.
+            let _ = self.sqlite().execute("ROLLBACK");
+        }
+        self.end_optimistic();
+        self.savepoints.clear();
+        self.let_go_after_transaction();
+    }
+
+    /// Sends the log to the queue; `None` when it cannot travel.
+    fn submit_log(
+        &mut self,
+        optimistic: &Optimistic,
+        snapshot: &WalIndexHeader,
+    ) -> Result<Option<Settled>, Error> {
+        if optimistic.at_home || !self.may_travel() {
+            return Ok(None);
+        }
+        let origin = Origin {
+            change: snapshot.change,
+            checksum: snapshot.checksum,
+            pinned: optimistic.pinned,
+        };
+        let mut request = Request::new(self.session, optimistic.before, Some(origin));
+        for entry in optimistic.log.entries() {
+            let text = request.text(&entry.sql);
+            request.statements.push(StatementRequest {
+                text,
+                columns: entry.columns,
+                values: entry.values.iter().map(|value| value.as_ref()).collect(),
+                seen: Some((entry.seen.clone(), entry.counted())),
+                reads_only: entry.reads_only,
+                ids: entry.ids.clone(),
+            });
+        }
+        self.submit_request(Kind::Request, &request)
+    }
+
+    fn accept_replay(&mut self, answer: Answer, optimistic: &Optimistic) -> Result<Outcome, Error> {
+        self.savepoints.clear();
+        match answer {
+            Answer::Replayed(replayed) => {
+                self.count_replayed(&replayed, optimistic);
+                self.count_transaction(|it| &it.replays);
+                Ok(Outcome::default())
+            }
+            Answer::Conflict { statement, now } => Err(self.conflict(optimistic, statement, &now)),
+            Answer::Failed(failure) => Err(Error::from(failure.into_error())),
+            Answer::Done(_) => Err(Error::refused("the answer does not fit the request")),
+        }
+    }
+
+    /// Makes this session count what was counted where the log took effect.
+    fn count_replayed(&self, replayed: &Replayed, optimistic: &Optimistic) {
+        for (index, changes, last_insert_rowid) in &replayed.counted {
+            let entry = optimistic.log.entries().get(*index as usize);
+            if let Some(tally) = entry.and_then(|entry| entry.tally.as_ref()) {
+                tally.set(*changes, *last_insert_rowid);
+            }
+        }
+        let total = optimistic.before.total_changes + replayed.counts.total_changes;
+        let here = self.sqlite().total_changes();
+        self.open().counters.impersonate(replayed.counts.changes, total, here);
+        self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
+    }
+
+    pub(crate) fn commit_replayed(&mut self) -> Result<Outcome, Error> {
+        let mut commit = self.take_prepared("COMMIT")?;
+        let result = self.end_as_sqlite_does(&mut commit);
+        self.put_back(commit);
+        if result.is_err() {
+            self.roll_back_quietly();
+        }
+        result
+    }
+
+    /// Moves the transaction to its turn: from here on it runs as SQLite alone would have it.
+    ///
+    /// # Errors
+    /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
+    /// transaction is rolled back then.
+    pub(crate) fn escalate(&mut self) -> Result<(), Error> {
+        let escalated = self.try_escalate();
+        if escalated.is_err() {
+            self.roll_back_quietly();
+        }
+        escalated
+    }
+
+    fn try_escalate(&mut self) -> Result<(), Error> {
+        let fork = self.sqlite().fork_status();
+        let lead = self.take_turn()?;
+        self.count_transaction(|it| &it.escalations);
+        if fork.forked
+            && let Some(snapshot) = &fork.snapshot
+            && self.promote()?
+        {
+            return self.hold_promoted(lead, snapshot);
+        }
+        let optimistic = self.leave_fork()?;
+        self.replay_at_home(lead, &optimistic, fork.snapshot.as_ref())
+    }
+
+    /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.
+    pub(crate) fn fork_has_overflowed(&self) -> bool {
+        self.optimistic.is_some() && self.sqlite().fork_status().overflowed
+    }
+
+    /// Executes the log in the own turn, on the own connection, and leaves the transaction open there.
+    fn replay_at_home(
+        &mut self,
+        lead: Lead,
+        optimistic: &Optimistic,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<(), Error> {
+        self.hold(lead)?;
+        let replayed = self.begin_and_replay(optimistic, snapshot);
+        if replayed.is_err() {
+            self.roll_back_quietly();
+        } else {
+            self.count_transaction(|it| &it.replays);
+        }
+        replayed
+    }
+
+    fn begin_and_replay(
+        &mut self,
+        optimistic: &Optimistic,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<(), Error> {
+        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
+        let begun = self.step(&mut begin, &[]);
+        self.put_back(begin);
+        begun?;
+        let now = self.sqlite().wal_index();
+        let by_others = self.written_since(snapshot, now.as_ref());
+        self.turn_before = now;
+        let mut taint = Taint::new(by_others);
+        let before = optimistic.before;
+        let total_here = self.sqlite().total_changes();
+        self.open().counters.impersonate(before.changes, before.total_changes, total_here);
+        self.sqlite().set_last_insert_rowid(before.last_insert_rowid);
+        for (index, entry) in optimistic.log.entries().iter().enumerate() {
+            let pinned = optimistic.pinned.for_statement(index as u64);
+            let now = {
+                let _pin = pin(pinned);
+                self.execute_again(entry, &mut taint)?
+            };
+            if let Some(now) = now {
+                return Err(self.conflict(optimistic, index, &now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes one statement of the log again. Gives what shows now, if it is something else.
+    fn execute_again(&mut self, entry: &Entry, taint: &mut Taint) -> Result<Option<Shown>, Error> {
+        let mut prepared = self.take_prepared(&entry.sql)?;
+        let counted_then = entry.counted();
+        let spared = entry.reads_only
+            && counted_then.asked == 0
+            && !prepared.facts.session_function
+            && taint.spares(entry.touches.reads);
+        if spared {
+            self.put_back(prepared);
+            return Ok(None);
+        }
+        prepared.statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
+        let watched = observe::watch_again(&mut prepared.statement, &entry.seen);
+        let counts = prepared.facts.changes_rows();
+        if counts {
+            self.open().counters.ran_here();
+        }
+        let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
+        taint.spread(touches);
+        self.turn_written = self.turn_written.and(touches.writes);
+        let noticed = self.notice(&prepared.facts);
+        self.put_back(prepared);
+        noticed?;
+        if let Some(error) = watched.error.filter(|error| !error.code.is_result()) {
+            return Err(self.describe(error));
+        }
+        let now = Counted {
+            changes: if counts { self.sqlite().changes() } else { 0 },
+            last_insert_rowid: self.sqlite().last_insert_rowid(),
+            asked: counted_then.asked,
+        };
+        if watched.seen != entry.seen || !counted_then.looks_like(&now) {
+            return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
+        }
+        if let Some(tally) = &entry.tally {
+            tally.set(now.changes, now.last_insert_rowid);
+        }
+        Ok(None)
+    }
+
+    /// The tables that others have written since a snapshot, as far as is known. Only with the turn.
+    fn written_since(
+        &self,
+        then: Option<&WalIndexHeader>,
+        now: Option<&WalIndexHeader>,
+    ) -> TableSet {
+        let lead = self.file.as_ref().and_then(|file| {
+            self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
+        });
+        let (Some(lead), Some(then), Some(now)) = (lead, then, now) else { return TableSet::ALL };
+        lead.tables_written_since(then.change, then.checksum, now.change, now.checksum)
+            .map_or(TableSet::ALL, TableSet)
+    }
+
+    /// Another SQLite program holds the write lock.
+    fn locked_by_others(&self, waited: Duration) -> Error {
+        let busy = sqlite::Error::from_code(sqlite::Code::BUSY.0);
+        match &self.file {
+            Some(file) => file.describe_busy(busy, waited),
+            None => Error::from(busy),
+        }
+    }
+
+    pub(crate) fn count_transaction(&self, which: impl Fn(&TransactionCounts) -> &AtomicU64) {
+        if let Some(file) = &self.file {
+            which(&file.transactions).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
+        self.count_transaction(|it| &it.conflicts);
+        self.conflicted = true;
+        let Some(entry) = optimistic.log.entries().get(index) else {
+            return Error::refused("the answer does not fit the request");
+        };
+        let (seen, now) = observe::difference(&entry.shown(), now);
+        Error::new(ErrorKind::Conflict(Conflict {
+            statement: entry.text(),
+            number: index + 1,
+            seen,
+            now,
+            tables: entry.tables.to_vec(),
+        }))
+    }
+}
+
+fn written_by(log: &Log) -> TableSet {
+    log.entries().iter().fold(TableSet::NONE, |set, entry| set.and(entry.touches.writes))
+}

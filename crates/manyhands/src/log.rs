@@ -1,0 +1,86 @@
+//! The statement log of a transaction on a fork: what was executed, and what its caller has seen.
+
+use std::sync::Arc;
+
+use manyhands_sqlite::Value;
+
+use crate::observe::{self, Counted, Seen, Shown};
+use crate::row::Tally;
+use crate::tables::Touches;
+
+/// One statement of a transaction.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) sql: Arc<str>,
+    pub(crate) values: Vec<Value>,
+    /// Which columns it had, see `prepared::columns_digest`.
+    pub(crate) columns: u32,
+    /// It changes nothing: it need not be executed again if what it reads is as it was.
+    pub(crate) reads_only: bool,
+    pub(crate) touches: Touches,
+    /// The names of the tables, for messages.
+    pub(crate) tables: Arc<[String]>,
+    pub(crate) seen: Seen,
+    pub(crate) sample: Vec<u8>,
+    pub(crate) tally: Option<Arc<Tally>>,
+    /// The rowids that it was given.
+    pub(crate) ids: Vec<i64>,
+}
+
+impl Entry {
+    /// What the statement counted, and what of it was asked for until now.
+    pub(crate) fn counted(&self) -> Counted {
+        self.tally.as_ref().map_or_else(Counted::default, |tally| tally.counted())
+    }
+
+    /// What the caller has seen until now.
+    pub(crate) fn shown(&self) -> Shown {
+        Shown { seen: self.seen.clone(), counted: self.counted(), sample: self.sample.clone() }
+    }
+
+    /// The statement with its values, for messages.
+    pub(crate) fn text(&self) -> String {
+        const BYTES_MAX: usize = 300;
+        let sql = &self.sql[..self.sql.floor_char_boundary(BYTES_MAX)];
+        let cut = if sql.len() < self.sql.len() { "…" } else { "" };
+        let values = observe::show_values(&self.values);
+        if values.is_empty() {
+            format!("`{sql}{cut}`")
+        } else {
+            format!("`{sql}{cut}` with {values}")
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let value = |value: &Value| match value {
+            Value::Text(text) => text.as_bytes().len(),
+            Value::Blob(bytes) => bytes.len(),
+            Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+        };
+        let values: usize = self.values.iter().map(|it| size_of::<Value>() + value(it)).sum();
+        size_of::<Entry>() + self.sql.len() + values + self.sample.len()
+    }
+}
+
+/// The log of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+impl Log {
+    pub(crate) fn push(&mut self, entry: Entry) {
+        self.bytes += entry.bytes();
+        self.entries.push(entry);
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,321 @@
+//! A transaction on a fork: from BEGIN to COMMIT it reads and writes on its own snapshot, in the page
+//! cache of its own connection, and keeps a log of what its caller has seen. `ladder.rs` commits it.
+//!
+//! It moves to its turn in the queue, where it goes on as SQLite alone would have it, for what a fork
+//! cannot do (DDL, attached databases), and when log or page cache grow over their limits
+//! ([`Connection::escalate`]).
+
+use std::sync::Arc;
+
+use manyhands_sqlite::{self as sqlite, Pinned, Value, pin};
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::log::{Entry, Log};
+use crate::observe::Observer;
+use crate::prepared::{self, Prepared};
+use crate::request::Counts;
+use crate::routing::{self, InFork, TransactionStatement};
+use crate::row::{Outcome, RowView, Tally};
+use crate::tables::Touches;
+
+/// The open transaction of a connection, while it is on a fork.
+#[derive(Debug)]
+pub(crate) struct Optimistic {
+    pub(crate) log: Log,
+    /// Only this connection can replay the log.
+    pub(crate) at_home: bool,
+    pub(crate) pinned: Pinned,
+    /// What the session had counted when it began.
+    pub(crate) before: Counts,
+}
+
+impl Connection {
+    /// A statement has begun a transaction outside a turn: it goes on on a fork.
+    pub(crate) fn begin_optimistic(&mut self) {
+        self.sqlite().arm_fork(true);
+        self.optimistic = Some(Box::new(Optimistic {
+            log: Log::default(),
+            at_home: self.particular,
+            pinned: Pinned::now(),
+            before: self.counts(),
+        }));
+    }
+
+    /// What the session has counted, without a question that would count as seen.
+    pub(crate) fn counts(&self) -> Counts {
+        let total_here = self.sqlite().total_changes();
+        Counts {
+            changes: self.open().counters.changes(self.sqlite().changes(), total_here),
+            total_changes: self.open().counters.total_changes(total_here),
+            last_insert_rowid: self.sqlite().last_insert_rowid(),
+        }
+    }
+
+    /// The transaction is over, or goes on in its turn: this gives the log.
+    pub(crate) fn end_optimistic(&mut self) -> Option<Box<Optimistic>> {
+        let ended = self.optimistic.take();
+        if ended.is_some() {
+            self.sqlite().arm_fork(false);
+        }
+        ended
+    }
+
+    /// Executes a statement of a transaction on a fork.
+    pub(crate) fn carry_out_on_fork(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        match &prepared.facts.transaction {
+            Some(TransactionStatement::Commit) => return self.commit_optimistic(prepared),
+            Some(TransactionStatement::Release(name)) if self.savepoints.is_transaction(name) => {
+                return self.commit_optimistic(prepared);
+            }
+            Some(TransactionStatement::Rollback) => return self.end_as_sqlite_does(prepared),
+            // A transaction inside a transaction: SQLite's error.
+            Some(TransactionStatement::Begin) => return self.step(prepared, values),
+            _ => {}
+        }
+        match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
+            InFork::Logged => self.step_logged(prepared, values),
+            InFork::LoggedAtHome => {
+                self.as_new &= prepared.facts.leaves_no_trace();
+                let outcome = self.step_at_home(prepared, values)?;
+                self.notice(&prepared.facts)?;
+                Ok(outcome)
+            }
+            InFork::Plain => self.carry_out_here(prepared, values),
+            InFork::InTurn => {
+                self.escalate()?;
+                self.carry_out_here(prepared, values)
+            }
+        }
+    }
+
+    /// The same, and only this connection can replay it.
+    pub(crate) fn step_at_home(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.at_home = true;
+        }
+        self.step_logged(prepared, values)
+    }
+
+    /// Steps a statement on the fork, and logs what comes of it.
+    fn step_logged(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+        let pinned = self.pin_next();
+        let result = {
+            let _pin = pinned.map(pin);
+            self.step(prepared, values)
+        };
+        let counts = prepared.facts.changes_rows();
+        match &result {
+            Ok(outcome) => {
+                self.savepoints.note(prepared.facts.transaction.as_ref());
+                let mut observer = Observer::default();
+                outcome.rows.iter().for_each(|row| observer.row(row.values()));
+                self.log(prepared, values, observer.finish(true), Some(&outcome.tally));
+                self.keep_within_limits(counts)?;
+            }
+            Err(error) => {
+                if self.fork_has_overflowed() {
+                    self.escalate()?;
+                    return self.carry_out_here(prepared, values);
+                }
+                if self.sqlite().is_autocommit() {
+                    // OR ROLLBACK and its kin: the transaction is over, and nothing is left of it.
+                    self.end_optimistic();
+                    self.savepoints.clear();
+                } else if let Some(code) = error.code().filter(|code| code.is_result()) {
+                    self.log(prepared, values, Observer::default().fail(code), None);
+                }
+            }
+        }
+        result
+    }
+
+    /// Clock and dice of the next statement.
+    fn pin_next(&self) -> Option<Pinned> {
+        let optimistic = self.optimistic.as_ref()?;
+        Some(optimistic.pinned.for_statement(optimistic.log.entries().len() as u64))
+    }
+
+    fn log(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value],
+        (seen, sample): (crate::observe::Seen, Vec<u8>),
+        tally: Option<&Arc<Tally>>,
+    ) {
+        let entry = Entry {
+            sql: Arc::clone(&prepared.sql),
+            values: values.to_vec(),
+            columns: prepared::columns_digest(&prepared.columns),
+            reads_only: prepared.compiled.read_only && prepared.facts.only_reads(),
+            touches: if prepared.is_stale() { Touches::ALL } else { prepared.touches },
+            tables: Arc::clone(&prepared.tables),
+            seen,
+            sample,
+            tally: tally.cloned(),
+            ids: Vec::new(),
+        };
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.log.push(entry);
+        }
+    }
+
+    /// Moves to the turn a transaction whose log or page cache have become large.
+    fn keep_within_limits(&mut self, wrote: bool) -> Result<(), Error> {
+        let Some(optimistic) = &self.optimistic else { return Ok(()) };
+        let limit = self.settings.fork_bytes_max;
+        let cache = if wrote { self.sqlite().cache_bytes() } else { 0 };
+        if optimistic.log.bytes() > limit / 4 || cache > limit / 4 * 3 {
+            self.escalate()?;
+        }
+        Ok(())
+    }
+
+    /// Shows the rows of a statement that reads to `each`, and logs those that it has seen.
+    pub(crate) fn show_logged(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        mut each: impl FnMut(&mut RowView<'_>) -> bool,
+    ) -> Result<(), Error> {
+        let _pin = self.pin_next().map(pin);
+        let mut observer = Observer::default();
+        let statement = &mut prepared.statement;
+        let mut run = || {
+            statement.bind_all(values.iter().map(Value::as_ref))?;
+            while statement.step()? == sqlite::Step::Row {
+                let count = statement.column_count();
+                observer.start();
+                for column in 0..count {
+                    observer.value(statement.column(column));
+                }
+                observer.end(count);
+                if !each(&mut RowView { statement }) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        let result: Result<bool, sqlite::Error> = run();
+        prepared.statement.reset();
+        let shown = match &result {
+            Ok(to_end) => observer.finish(*to_end),
+            Err(error) if error.code.is_result() => observer.fail(error.code),
+            // What the system failed at is nobody's result; the rows before it are.
+            Err(_) => observer.finish(false),
+        };
+        self.log(prepared, values, shown, None);
+        self.keep_within_limits(false)?;
+        result.map(drop).map_err(|error| self.describe(error))
+    }
+
+    /// Somebody asks how many rows the last statement has changed.
+    pub(crate) fn note_question(&self, what: u8) {
+        let Some(optimistic) = &self.optimistic else { return };
+        let counts = |entry: &&Entry| what != Tally::CHANGES || !entry.reads_only;
+        let last = optimistic.log.entries().iter().rev().find(counts);
+        if let Some(tally) = last.and_then(|entry| entry.tally.as_ref()) {
+            tally.ask(what);
+        }
+    }
+}
+
+/// The savepoints of the open transaction, outermost first.
+#[derive(Debug, Default)]
+pub(crate) struct Savepoints {
+    names: Vec<String>,
+    /// The outermost one has begun the transaction, and its RELEASE commits.
+    begun: bool,
+}
+
+impl Savepoints {
+    /// A transaction begins, with BEGIN or with a savepoint.
+    pub(crate) fn begin(&mut self, statement: Option<&TransactionStatement>) {
+        self.clear();
+        self.begun = matches!(statement, Some(TransactionStatement::Savepoint(_)));
+        self.note(statement);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Savepoints::default();
+    }
+
+    /// A statement has been executed.
+    pub(crate) fn note(&mut self, statement: Option<&TransactionStatement>) {
+        match statement {
+            Some(TransactionStatement::Savepoint(name)) => self.names.push(name.clone()),
+            Some(TransactionStatement::Release(name)) => {
+                let place = self.find(name).unwrap_or(self.names.len());
+                self.names.truncate(place);
+            }
+            Some(TransactionStatement::RollbackTo(name)) => {
+                let place = self.find(name).map_or(self.names.len(), |place| place + 1);
+                self.names.truncate(place);
+            }
+            _ => {}
+        }
+    }
+
+    /// True when to release the savepoint of this name is to commit.
+    pub(crate) fn is_transaction(&self, name: &str) -> bool {
+        self.begun && self.find(name) == Some(0)
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.names.iter().rposition(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+/// True for `BEGIN CONCURRENT`, which is not SQLite's own: it means BEGIN.
+pub(crate) fn is_begin_concurrent(sql: &str) -> bool {
+    let words: Vec<&str> = sql
+        .trim_end_matches(|it: char| it.is_whitespace() || it == ';')
+        .split_whitespace()
+        .collect();
+    let is =
+        |index: usize, word: &str| words.get(index).is_some_and(|it| it.eq_ignore_ascii_case(word));
+    is(0, "BEGIN")
+        && is(1, "CONCURRENT")
+        && (words.len() == 2 || words.len() == 3 && is(2, "TRANSACTION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn savepoints_nest_as_sqlite_says() {
+        use TransactionStatement::{Release, RollbackTo, Savepoint};
+        let name = |it: &str| it.to_string();
+        let mut savepoints = Savepoints::default();
+        savepoints.begin(Some(&Savepoint(name("a"))));
+        savepoints.note(Some(&Savepoint(name("b"))));
+        savepoints.note(Some(&Savepoint(name("A"))));
+        assert!(!savepoints.is_transaction("a"), "the innermost of the name is meant");
+        savepoints.note(Some(&RollbackTo(name("b"))));
+        assert!(savepoints.is_transaction("A"));
+        savepoints.note(Some(&Release(name("b"))));
+        assert!(savepoints.is_transaction("a"));
+        savepoints.begin(Some(&TransactionStatement::Begin));
+        savepoints.note(Some(&Savepoint(name("a"))));
+        assert!(!savepoints.is_transaction("a"), "BEGIN has begun it");
+    }
+
+    #[test]
+    fn begin_concurrent_is_known() {
+        for sql in ["BEGIN CONCURRENT", " begin\n concurrent transaction ; "] {
+            assert!(is_begin_concurrent(sql), "{sql}");
+        }
+        for sql in ["BEGIN", "BEGIN CONCURRENT x", "CONCURRENT", "BEGIN IMMEDIATE"] {
+            assert!(!is_begin_concurrent(sql), "{sql}");
+        }
+    }
+}

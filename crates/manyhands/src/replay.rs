@@ -1,0 +1,133 @@
+//! The log of a transaction, executed again by the leader inside its batch: would its caller see the
+//! same now?
+//!
+//! Each statement runs under the clock, the dice and the rowids that it had on the fork. Those that only
+//! read are passed over when nothing that they read was written since: not by others, and not by this
+//! transaction from what others have written.
+
+use manyhands_sqlite::{self as sqlite, Code, pin};
+
+use crate::executor::{Executed, Executor};
+use crate::observe::{self, Counted, Shown};
+use crate::request::{Answer, Failure, Origin, Replayed, Request, StatementRequest};
+use crate::tables::{TableSet, Touches};
+
+/// What one statement came to.
+enum Again {
+    Same(Counted),
+    Different(Shown),
+}
+
+/// Which tables have another content than the transaction's snapshot, as far as its log has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taint(TableSet);
+
+impl Taint {
+    /// Others have written these.
+    pub(crate) fn new(by_others: TableSet) -> Taint {
+        Taint(by_others)
+    }
+
+    /// True when a statement that reads these tables shows what it showed.
+    pub(crate) fn spares(self, reads: TableSet) -> bool {
+        !reads.meets(self.0)
+    }
+
+    /// A statement was executed again. From what others have written it makes something else.
+    pub(crate) fn spread(&mut self, touches: Touches) {
+        if touches.reads.and(touches.writes).meets(self.0) {
+            self.0 = self.0.and(touches.writes);
+        }
+    }
+}
+
+impl Executor {
+    /// Executes a transaction's log inside a savepoint of its own. `by_others` has been written since its
+    /// snapshot.
+    pub(crate) fn replay(
+        &mut self,
+        request: &Request<'_>,
+        origin: &Origin,
+        by_others: TableSet,
+    ) -> Result<Answer, Executed> {
+        let total_before = self.connection().total_changes();
+        let mut taint = Taint::new(by_others.and(self.written));
+        let mut written = TableSet::NONE;
+        let mut counted = Vec::new();
+        self.internal("SAVEPOINT \"manyhands transaction\"").map_err(|_| Executed::Spoiled)?;
+        for (index, statement) in request.statements.iter().enumerate() {
+            let sql = request.sql(statement).unwrap_or_default();
+            let _pin = pin(origin.pinned.for_statement(index as u64));
+            match self.execute_again(sql, statement, &mut taint, &mut written)? {
+                Some(Again::Same(now)) => {
+                    let then = statement.seen.as_ref().map(|(_, then)| *then);
+                    if !then.unwrap_or_default().equals(&now) {
+                        counted.push((index as u32, now.changes, now.last_insert_rowid));
+                    }
+                }
+                None => {}
+                Some(Again::Different(now)) => {
+                    self.undo_transaction()?;
+                    return Ok(Answer::Conflict { statement: index, now });
+                }
+            }
+        }
+        let counts = self.counts(total_before);
+        if self.connection().violates_deferred_foreign_keys() {
+            self.undo_transaction()?;
+            let error = sqlite::Error::from_code(Code::CONSTRAINT_FOREIGNKEY.0);
+            let last = request.statements.len().saturating_sub(1);
+            return Ok(Answer::Failed(Failure::new(last, Some(counts), &error)));
+        }
+        self.internal("RELEASE \"manyhands transaction\"").map_err(|_| Executed::Spoiled)?;
+        self.written = self.written.and(written);
+        Ok(Answer::Replayed(Replayed { counts, counted }))
+    }
+
+    fn undo_transaction(&mut self) -> Result<(), Executed> {
+        self.internal("ROLLBACK TO \"manyhands transaction\"")
+            .and_then(|()| self.internal("RELEASE \"manyhands transaction\""))
+            .map_err(|_| Executed::Spoiled)
+    }
+
+    /// Executes one statement again; `None` when it need not be.
+    fn execute_again(
+        &mut self,
+        sql: &str,
+        request: &StatementRequest<'_>,
+        taint: &mut Taint,
+        written: &mut TableSet,
+    ) -> Result<Option<Again>, Executed> {
+        // Without it, or if it does not compile, this is nothing for us.
+        let (then, counted_then) = request.seen.as_ref().ok_or(Executed::Spoiled)?;
+        let known = self.known(sql).map_err(|_| Executed::Spoiled)?;
+        let reads_only = request.reads_only && known.statement.is_read_only();
+        if reads_only && !known.session_function && taint.spares(known.touches.reads) {
+            return Ok(None);
+        }
+        known.statement.bind_all(request.values.iter().copied()).map_err(|_| Executed::Spoiled)?;
+        let watched = observe::watch_again(&mut known.statement, then);
+        let touches = if known.is_stale() { Touches::ALL } else { known.touches };
+        let changes_rows = known.changes_rows;
+        if changes_rows {
+            self.counters.ran_here();
+        }
+        taint.spread(touches);
+        *written = written.and(touches.writes);
+        // OR ROLLBACK and its kin end the batch; what the system failed at is nobody's result.
+        let gone = self.connection().is_autocommit();
+        if gone || watched.error.as_ref().is_some_and(|error| !error.code.is_result()) {
+            return Err(Executed::Spoiled);
+        }
+        let now = Counted {
+            changes: if changes_rows { self.connection().changes() } else { 0 },
+            last_insert_rowid: self.connection().last_insert_rowid(),
+            asked: counted_then.asked,
+        };
+        Ok(Some(if watched.seen == *then && counted_then.looks_like(&now) {
+            Again::Same(now)
+        } else {
+            Again::Different(Shown { seen: watched.seen, counted: now, sample: watched.sample })
+        }))
+    }
+}

@@ -1,0 +1,141 @@
+//! Sets of tables: which ones a statement reads and writes, and which ones others have written.
+//!
+//! A set is small and may say yes by mistake, never no: two names can share a bit. Tables whose
+//! content depends on others than themselves, virtual tables and what is theirs, stand for all tables.
+
+use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::hash::Hasher;
+
+use manyhands_sqlite::{self as sqlite, Statement, Step, ValueRef};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::routing::Facts;
+
+/// A set of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct TableSet(pub(crate) u64);
+
+impl TableSet {
+    pub(crate) const NONE: TableSet = TableSet(0);
+    pub(crate) const ALL: TableSet = TableSet(u64::MAX);
+
+    fn of_name(name: &str) -> TableSet {
+        let mut hasher = Xxh3Default::new();
+        hasher.write(name.as_bytes());
+        TableSet(1 << (hasher.finish() % 64))
+    }
+
+    pub(crate) fn and(self, other: TableSet) -> TableSet {
+        TableSet(self.0 | other.0)
+    }
+
+    pub(crate) fn meets(self, other: TableSet) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// The tables that a statement touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touches {
+    pub(crate) reads: TableSet,
+    pub(crate) writes: TableSet,
+}
+
+impl Touches {
+    /// Of a statement of which nothing is known.
+    pub(crate) const ALL: Touches = Touches { reads: TableSet::ALL, writes: TableSet::ALL };
+
+    /// Of a statement about which the authorizer told these facts.
+    pub(crate) fn of(facts: &Facts, virtual_tables: &HashSet<String>) -> Touches {
+        if facts.schema || facts.pragma.is_some() {
+            return Touches::ALL;
+        }
+        let set = |names: &BTreeSet<String>| {
+            names.iter().fold(TableSet::NONE, |set, name| {
+                // SQLite's own tables change without being named.
+                let special = name.starts_with("sqlite_")
+                    || virtual_tables.contains(name)
+                    || belongs_to_virtual(name, virtual_tables);
+                set.and(if special { TableSet::ALL } else { TableSet::of_name(name) })
+            })
+        };
+        Touches { reads: set(&facts.tables_read), writes: set(&facts.tables_written) }
+    }
+}
+
+/// True for a name that a virtual table may have given to a table of its own.
+fn belongs_to_virtual(name: &str, virtual_tables: &HashSet<String>) -> bool {
+    name.match_indices('_').any(|(end, _)| virtual_tables.contains(&name[..end]))
+}
+
+/// The names of a database's virtual tables, as of the schema that was last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct VirtualTables {
+    statements: Option<(Statement, Statement)>,
+    version: i64,
+    names: HashSet<String>,
+}
+
+impl VirtualTables {
+    /// The names, in lower case.
+    pub(crate) fn names(
+        &mut self,
+        connection: &sqlite::Connection,
+    ) -> Result<&HashSet<String>, sqlite::Error> {
+        let (version, list) = match &mut self.statements {
+            Some(statements) => statements,
+            none => none.insert((
+                connection.prepare_one("PRAGMA main.schema_version")?,
+                // Virtual tables have no root page.
+                connection.prepare_one(
+                    "SELECT lower(name) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
+                )?,
+            )),
+        };
+        version.step()?;
+        let now = match version.column(0) {
+            ValueRef::Integer(number) => number,
+            _ => 0,
+        };
+        version.reset();
+        if now != self.version {
+            self.names.clear();
+            while list.step()? == Step::Row {
+                if let ValueRef::Text(name) = list.column(0) {
+                    self.names.insert(String::from_utf8_lossy(name).into_owned());
+                }
+            }
+            list.reset();
+            self.version = now;
+        }
+        Ok(&self.names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(read: &[&str], written: &[&str]) -> Facts {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
+        Facts { tables_read: names(read), tables_written: names(written), ..Facts::default() }
+    }
+
+    #[test]
+    fn what_is_known_of_tables() {
+        let virtual_tables = HashSet::from(["note".to_string()]);
+        let of =
+            |read: &[&str], written: &[&str]| Touches::of(&facts(read, written), &virtual_tables);
+        let plain = of(&["account"], &["entry"]);
+        assert!(plain.reads.meets(of(&[], &["account"]).writes));
+        assert!(!plain.reads.meets(plain.writes));
+        assert_eq!(of(&[], &[]), Touches { reads: TableSet::NONE, writes: TableSet::NONE });
+        for special in ["note", "note_content", "sqlite_sequence", "sqlite_schema"] {
+            assert_eq!(of(&[special], &[]).reads, TableSet::ALL, "{special}");
+        }
+        assert_ne!(of(&["notes"], &[]).reads, TableSet::ALL);
+        let schema = Facts { schema: true, ..Facts::default() };
+        assert_eq!(Touches::of(&schema, &virtual_tables), Touches::ALL);
+    }
+}
