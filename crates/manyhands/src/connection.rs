@@ -13,6 +13,7 @@ use crate::busy::BusyWait;
 use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
+use crate::ids::Rewriting;
 use crate::optimistic::{self, Optimistic, Savepoints};
 use crate::options::{Durability, Settings};
 use crate::prepared::{self, Prepared};
@@ -47,6 +48,8 @@ pub struct Connection {
     /// The open transaction, while it is on a fork.
     pub(crate) optimistic: Option<Box<Optimistic>>,
     pub(crate) savepoints: Savepoints,
+    /// The rowids that the last statement was given, and the key of their table.
+    pub(crate) given_ids: (u64, Vec<i64>),
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
     pub(crate) session: Session,
@@ -81,6 +84,7 @@ impl Connection {
             turn_written: TableSet::NONE,
             optimistic: None,
             savepoints: Savepoints::default(),
+            given_ids: (0, Vec::new()),
             conflicted: false,
             session,
             particular: false,
@@ -315,7 +319,10 @@ impl Connection {
     }
 
     /// Keeps a compiled statement for its next use.
-    pub(crate) fn put_back(&mut self, prepared: Prepared) {
+    pub(crate) fn put_back(&mut self, mut prepared: Prepared) {
+        if prepared.rewriting.is_stale() {
+            prepared.rewriting = Rewriting::default();
+        }
         // One that SQLite has compiled again may touch other tables, and have another route.
         if !prepared.is_stale() {
             self.open_mut().statements.put(prepared.sql.to_string(), prepared);

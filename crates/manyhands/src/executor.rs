@@ -21,6 +21,7 @@ use manyhands_sqlite::{
 };
 
 use crate::busy::BusyWait;
+use crate::ids::{IdFunction, Rewriting};
 use crate::limits;
 use crate::prepared;
 use crate::request::{
@@ -51,6 +52,8 @@ pub(crate) struct Executor {
     virtual_tables: VirtualTables,
     session: Option<Session>,
     pub(crate) counters: Arc<SessionCounters>,
+    ids: IdFunction,
+    queue: Arc<Queue>,
     control: Arc<Control>,
     origin: Instant,
     /// Frames in the WAL after the last commit.
@@ -69,6 +72,10 @@ pub(crate) struct Known {
     /// It answers about the session: its result depends on more than tables.
     pub(crate) session_function: bool,
     pub(crate) changes_rows: bool,
+    /// Keys of the tables whose rows it writes.
+    written: Box<[u64]>,
+    /// How it takes new rowids from others than SQLite.
+    rewriting: Rewriting,
     /// Of the columns' names, as of `recompilations`.
     columns: u32,
     recompilations: u32,
@@ -77,7 +84,7 @@ pub(crate) struct Known {
 impl Known {
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
     pub(crate) fn is_stale(&self) -> bool {
-        self.statement.recompilations() != self.recompilations
+        self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
 }
 
@@ -175,6 +182,7 @@ impl Executor {
         connection.make_repeatable()?;
         let counters = Arc::new(SessionCounters::default());
         connection.count_session(&counters)?;
+        let ids = IdFunction::install(&connection)?;
         let statements =
             LruCache::new(NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero"));
         Ok(Executor {
@@ -184,6 +192,8 @@ impl Executor {
             virtual_tables: VirtualTables::default(),
             session: None,
             counters,
+            ids,
+            queue: Arc::clone(queue),
             control,
             origin,
             frames,
@@ -223,6 +233,11 @@ impl Executor {
         Ok(self.statements.get_mut(sql).expect("found or put above"))
     }
 
+    /// What is known of a statement that was just run, also if it has become stale.
+    pub(crate) fn known_now(&self, sql: &str) -> &Known {
+        self.statements.peek(sql).expect("it was just run")
+    }
+
     fn compile(&mut self, sql: &str) -> Result<Known, sqlite::Error> {
         *lock(&self.control.facts) = Facts::default();
         let statement = self.connection.prepare_one(sql)?;
@@ -239,6 +254,8 @@ impl Executor {
             touches,
             session_function: facts.session_function,
             changes_rows: facts.changes_rows(),
+            written: facts.keys_written(),
+            rewriting: Rewriting::default(),
             columns: prepared::columns_digest(&prepared::column_names(&statement)),
             recompilations: statement.recompilations(),
             statement,
@@ -388,27 +405,54 @@ impl Executor {
         written: &mut TableSet,
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection.total_changes();
+        let queue = Arc::clone(&self.queue);
         // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
         let known = self.known(sql).map_err(|_| StatementError::NotHere)?;
-        let statement = &mut known.statement;
-        statement.bind_all(request.values.iter().copied()).map_err(|_| StatementError::NotHere)?;
-        let rows = fetch_all(statement);
-        statement.reset();
+        let reserved = known.written.iter().any(|&key| queue.has_reservations(key));
+        let rows = self
+            .run(sql, reserved.then_some(&[]), |statement| {
+                statement.bind_all(request.values.iter().copied()).map_err(|_| None)?;
+                let rows = fetch_all(statement).map_err(Some);
+                statement.reset();
+                rows
+            })
+            .map_err(|_| StatementError::NotHere)?;
+        let known = self.known_now(sql);
         let stale = known.is_stale();
         let same_columns = !stale && known.columns == request.columns;
         *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
-        let changes_rows = known.changes_rows;
-        if changes_rows {
+        if known.changes_rows {
             self.counters.ran_here();
         }
         match rows {
             Ok(_) if !same_columns => Err(StatementError::Spoiled),
             Ok(rows) => Ok(StatementAnswer { counts: self.counts(before), rows }),
-            Err(error) if error.code.is_constraint() && !self.connection.is_autocommit() => {
+            Err(None) => Err(StatementError::NotHere),
+            Err(Some(error)) if error.code.is_constraint() && !self.connection.is_autocommit() => {
                 Err(StatementError::Own(error))
             }
             Err(_) => Err(StatementError::Spoiled),
         }
+    }
+
+    /// Steps a statement by `run`. With `ids` it is one that may insert, and is given those first.
+    pub(crate) fn run<T>(
+        &mut self,
+        sql: &str,
+        ids: Option<&[i64]>,
+        run: impl FnOnce(&mut Statement) -> T,
+    ) -> Result<T, sqlite::Error> {
+        self.known(sql)?;
+        let known = self.statements.peek_mut(sql).expect("found or put by `known`");
+        if let Some(ids) = ids {
+            let internal = self.control.internal.swap(true, Ordering::Relaxed);
+            let insert = known.rewriting.get(&self.connection, sql);
+            self.control.internal.store(internal, Ordering::Relaxed);
+            if let Some(insert) = insert {
+                return Ok(self.ids.run(&self.queue, insert, ids, run).0);
+            }
+        }
+        Ok(run(&mut known.statement))
     }
 
     /// What SQLite counts now, for a session that began when the total was `total_before`.

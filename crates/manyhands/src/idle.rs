@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lru::LruCache;
 use manyhands_sqlite::{self as sqlite, SessionCounters};
 
+use crate::ids::IdFunction;
 use crate::limits;
 use crate::options::{Durability, Settings};
 use crate::prepared::{Compiler, Prepared};
@@ -26,6 +27,7 @@ pub(crate) struct OpenConnection {
     pub(crate) statements: LruCache<String, Prepared>,
     pub(crate) compiler: Compiler,
     pub(crate) counters: Arc<SessionCounters>,
+    pub(crate) ids: IdFunction,
     /// Frames in the WAL after this connection's last own commit.
     pub(crate) frames: Arc<AtomicU32>,
 }
@@ -46,10 +48,11 @@ impl OpenConnection {
         // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a fork must.
         let spill_kib = settings.fork_bytes_max / 1024;
         sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
+        let ids = IdFunction::install(&sqlite)?;
         let compiler = Compiler::install(&sqlite);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
-        Ok(OpenConnection { sqlite, statements, compiler, counters, frames: Arc::default() })
+        Ok(OpenConnection { sqlite, statements, compiler, counters, ids, frames: Arc::default() })
     }
 
     /// Makes the session's figures those of a new connection.

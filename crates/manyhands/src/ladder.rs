@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead};
-use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader, pin};
+use manyhands_sqlite::{self as sqlite, Promotion, Statement, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::commit::Settled;
@@ -23,7 +23,7 @@ use crate::connection::Connection;
 use crate::error::{Conflict, ErrorKind};
 use crate::limits;
 use crate::log::{Entry, Log};
-use crate::observe::{self, Counted, Shown};
+use crate::observe::{self, Counted, Shown, Watched};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
 use crate::replay::Taint;
@@ -293,8 +293,7 @@ impl Connection {
             self.put_back(prepared);
             return Ok(None);
         }
-        prepared.statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
-        let watched = observe::watch_again(&mut prepared.statement, &entry.seen);
+        let watched = self.watch_again(&mut prepared, entry)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();
@@ -320,6 +319,22 @@ impl Connection {
             tally.set(now.changes, now.last_insert_rowid);
         }
         Ok(None)
+    }
+
+    /// Steps one statement of the log again, with the ids that it was given.
+    fn watch_again(&mut self, prepared: &mut Prepared, entry: &Entry) -> Result<Watched, Error> {
+        let watch = |statement: &mut Statement| {
+            statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
+            Ok(observe::watch_again(statement, &entry.seen))
+        };
+        let queue = self.file.as_ref().filter(|_| !entry.ids.is_empty()).map(|file| file.queue());
+        let open = self.open_mut();
+        if let Some(queue) = queue
+            && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)
+        {
+            return open.ids.run(&queue, insert, &entry.ids, watch).0;
+        }
+        watch(&mut prepared.statement)
     }
 
     /// The tables that others have written since a snapshot, as far as is known. Only with the turn.
@@ -354,6 +369,7 @@ impl Connection {
     fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
         self.count_transaction(|it| &it.conflicts);
         self.conflicted = true;
+        self.give_ids_back(&optimistic.log);
         let Some(entry) = optimistic.log.entries().get(index) else {
             return Error::refused("the answer does not fit the request");
         };

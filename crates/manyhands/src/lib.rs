@@ -41,11 +41,6 @@ mod connection;
 mod prepared;
 mod routing;
 mod tables;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "optimistic transactions will call it")
-)]
-mod new_rowid;
 mod write;
 mod request;
 mod commit;
@@ -55,6 +50,8 @@ mod turn;
 mod optimistic;
 mod log;
 mod observe;
+mod ids;
+mod new_rowid;
 mod ladder;
 mod replay;
 mod recover;

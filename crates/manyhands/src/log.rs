@@ -23,8 +23,9 @@ pub(crate) struct Entry {
     pub(crate) seen: Seen,
     pub(crate) sample: Vec<u8>,
     pub(crate) tally: Option<Arc<Tally>>,
-    /// The rowids that it was given.
+    /// The rowids that it was given, of the table with this key.
     pub(crate) ids: Vec<i64>,
+    pub(crate) ids_table: u64,
 }
 
 impl Entry {

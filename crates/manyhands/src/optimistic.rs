@@ -72,7 +72,12 @@ impl Connection {
             Some(TransactionStatement::Release(name)) if self.savepoints.is_transaction(name) => {
                 return self.commit_optimistic(prepared);
             }
-            Some(TransactionStatement::Rollback) => return self.end_as_sqlite_does(prepared),
+            Some(TransactionStatement::Rollback) => {
+                if let Some(optimistic) = &self.optimistic {
+                    self.give_ids_back(&optimistic.log);
+                }
+                return self.end_as_sqlite_does(prepared);
+            }
             // A transaction inside a transaction: SQLite's error.
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
@@ -128,7 +133,9 @@ impl Connection {
                 }
                 if self.sqlite().is_autocommit() {
                     // OR ROLLBACK and its kin: the transaction is over, and nothing is left of it.
-                    self.end_optimistic();
+                    if let Some(ended) = self.end_optimistic() {
+                        self.give_ids_back(&ended.log);
+                    }
                     self.savepoints.clear();
                 } else if let Some(code) = error.code().filter(|code| code.is_result()) {
                     self.log(prepared, values, Observer::default().fail(code), None);
@@ -144,6 +151,7 @@ impl Connection {
         Some(optimistic.pinned.for_statement(optimistic.log.entries().len() as u64))
     }
 
+    /// Adds a statement to the log, with the rowids that it was given.
     fn log(
         &mut self,
         prepared: &Prepared,
@@ -151,6 +159,7 @@ impl Connection {
         (seen, sample): (crate::observe::Seen, Vec<u8>),
         tally: Option<&Arc<Tally>>,
     ) {
+        let (ids_table, ids) = (self.given_ids.0, core::mem::take(&mut self.given_ids.1));
         let entry = Entry {
             sql: Arc::clone(&prepared.sql),
             values: values.to_vec(),
@@ -161,10 +170,20 @@ impl Connection {
             seen,
             sample,
             tally: tally.cloned(),
-            ids: Vec::new(),
+            ids,
+            ids_table,
         };
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.log.push(entry);
+        }
+    }
+
+    /// The transaction was rolled back: others may have the ids that it has reserved.
+    pub(crate) fn give_ids_back(&self, log: &Log) {
+        let Some(file) = &self.file else { return };
+        let queue = file.queue();
+        for entry in log.entries().iter().rev() {
+            entry.ids.iter().rev().for_each(|&id| queue.give_back_id(entry.ids_table, id));
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use manyhands_sqlite::authorizer::{Action, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
+use crate::ids::Rewriting;
 use crate::routing::{self, Compiled, Facts, Route};
 use crate::row::Row;
 use crate::tables::{Touches, VirtualTables};
@@ -22,6 +23,10 @@ pub(crate) struct Prepared {
     pub(crate) touches: Touches,
     /// The names of the tables that it touches, for messages.
     pub(crate) tables: Arc<[String]>,
+    /// Keys of the tables whose rows it writes, see `tables::table_key`.
+    pub(crate) written: Box<[u64]>,
+    /// How it takes new rowids from others than SQLite.
+    pub(crate) rewriting: Rewriting,
     /// The columns' names, as of `recompilations`.
     pub(crate) columns: Arc<[String]>,
     recompilations: u32,
@@ -30,31 +35,33 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Runs the statement to its end, and collects its rows.
     pub(crate) fn fetch_all(&mut self, values: &[Value]) -> Result<Vec<Row>, sqlite::Error> {
-        self.statement.bind_all(values.iter().map(Value::as_ref))?;
-        let mut rows = Vec::new();
-        while self.statement.step()? == Step::Row {
-            if rows.is_empty() {
-                self.refresh_columns();
-            }
-            let values = (0..self.columns.len())
-                .map(|column| self.statement.column(column).to_owned())
-                .collect();
-            rows.push(Row::new(Arc::clone(&self.columns), values));
-        }
-        Ok(rows)
+        fetch_all(&mut self.statement, &mut self.columns, values)
     }
 
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations
     }
+}
 
-    /// Looks at the columns again, if the schema has changed since.
-    pub(crate) fn refresh_columns(&mut self) {
-        if self.is_stale() {
-            self.columns = column_names(&self.statement);
+/// Runs a statement to its end, and collects its rows. `columns` are its columns' names, which change
+/// if SQLite compiles it again.
+pub(crate) fn fetch_all(
+    statement: &mut Statement,
+    columns: &mut Arc<[String]>,
+    values: &[Value],
+) -> Result<Vec<Row>, sqlite::Error> {
+    let before = statement.recompilations();
+    statement.bind_all(values.iter().map(Value::as_ref))?;
+    let mut rows = Vec::new();
+    while statement.step()? == Step::Row {
+        if rows.is_empty() && statement.recompilations() != before {
+            *columns = column_names(statement);
         }
+        let values = (0..columns.len()).map(|column| statement.column(column).to_owned()).collect();
+        rows.push(Row::new(Arc::clone(columns), values));
     }
+    Ok(rows)
 }
 
 /// A number that differs when the columns of a statement differ; 0 for none. It travels with a request, so
@@ -115,6 +122,8 @@ impl Compiler {
             sql: sql[..used].into(),
             touches,
             tables: names.into_iter().cloned().collect(),
+            written: facts.keys_written(),
+            rewriting: Rewriting::default(),
             columns: column_names(&statement),
             recompilations: statement.recompilations(),
             statement,

@@ -105,8 +105,15 @@ impl Executor {
         if reads_only && !known.session_function && taint.spares(known.touches.reads) {
             return Ok(None);
         }
-        known.statement.bind_all(request.values.iter().copied()).map_err(|_| Executed::Spoiled)?;
-        let watched = observe::watch_again(&mut known.statement, then);
+        let ids = (!request.ids.is_empty()).then_some(&*request.ids);
+        let watched = self
+            .run(sql, ids, |statement| {
+                statement.bind_all(request.values.iter().copied())?;
+                Ok::<_, sqlite::Error>(observe::watch_again(statement, then))
+            })
+            .flatten()
+            .map_err(|_| Executed::Spoiled)?;
+        let known = self.known_now(sql);
         let touches = if known.is_stale() { Touches::ALL } else { known.touches };
         let changes_rows = known.changes_rows;
         if changes_rows {

@@ -23,6 +23,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use manyhands_sqlite::authorizer::{Action, ActionKind};
 
+use crate::tables::table_key;
+
 /// A statement about transactions; savepoints with their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TransactionStatement {
@@ -118,6 +120,12 @@ impl Facts {
     /// True for INSERT, UPDATE and DELETE, which count the rows that they change.
     pub(crate) fn changes_rows(&self) -> bool {
         !self.schema && !self.temp_schema && !self.writes.is_empty()
+    }
+
+    /// Keys of the tables whose rows it writes.
+    pub(crate) fn keys_written(&self) -> Box<[u64]> {
+        let names = self.tables_written.iter().filter(|_| self.changes_rows());
+        names.map(|name| table_key(name)).collect()
     }
 
     /// True for a statement that only reads what every connection can read.

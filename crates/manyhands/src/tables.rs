@@ -5,10 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::collections::HashSet;
-use std::hash::Hasher;
 
 use manyhands_sqlite::{self as sqlite, Statement, Step, ValueRef};
-use xxhash_rust::xxh3::Xxh3Default;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::routing::Facts;
 
@@ -21,9 +20,7 @@ impl TableSet {
     pub(crate) const ALL: TableSet = TableSet(u64::MAX);
 
     fn of_name(name: &str) -> TableSet {
-        let mut hasher = Xxh3Default::new();
-        hasher.write(name.as_bytes());
-        TableSet(1 << (hasher.finish() % 64))
+        TableSet(1 << (table_key(name) % 64))
     }
 
     pub(crate) fn and(self, other: TableSet) -> TableSet {
@@ -33,6 +30,11 @@ impl TableSet {
     pub(crate) fn meets(self, other: TableSet) -> bool {
         self.0 & other.0 != 0
     }
+}
+
+/// A number for a table's name in lower case, the same in all processes.
+pub(crate) fn table_key(name: &str) -> u64 {
+    xxh3_64(name.as_bytes())
 }
 
 /// The tables that a statement touches.

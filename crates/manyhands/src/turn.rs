@@ -1,19 +1,21 @@
 //! Statements that a connection executes itself, while it holds the turn.
 
 use core::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{CommitNote, Lead, crash};
+use manyhands_queue::{CommitNote, Lead, Queue, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
-use crate::prepared::Prepared;
+use crate::ids::Rewriting;
+use crate::prepared::{self, Prepared};
 use crate::registry::FileHandle;
 use crate::routing::Facts;
-use crate::row::{Outcome, Tally};
+use crate::row::{Outcome, Row, Tally};
 use crate::tables::{TableSet, Touches};
 
 impl Connection {
@@ -30,6 +32,12 @@ impl Connection {
             }
         }
         let result = self.step(prepared, values);
+        if prepared.facts.schema
+            && let Some(file) = &self.file
+        {
+            // A name may mean another table now.
+            file.queue().forget_ids();
+        }
         self.let_go_after_transaction();
         result
     }
@@ -99,6 +107,41 @@ impl Connection {
         }
     }
 
+    /// Runs a statement to its end; one that inserts may be given its ids.
+    fn fetch(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Vec<Row>, sqlite::Error> {
+        self.given_ids.1.clear();
+        let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
+        let open = self.open_mut();
+        let Some(insert) = prepared.rewriting.get(&open.sqlite, &prepared.sql) else {
+            return prepared.fetch_all(values);
+        };
+        let (result, given) = open.ids.run(&queue, insert, &[], |statement| {
+            let result = prepared::fetch_all(statement, &mut prepared.columns, values);
+            statement.reset();
+            result
+        });
+        if insert.is_stale() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
+            // It was rewritten for an older schema.
+            return prepared.fetch_all(values);
+        }
+        self.given_ids = (insert.key(), given);
+        result
+    }
+
+    /// The queue that gives new rowids, if the statement may need one.
+    fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
+        if prepared.written.is_empty() || matches!(prepared.rewriting, Rewriting::None) {
+            return None;
+        }
+        let queue = self.file.as_ref()?.queue();
+        let reserved = || prepared.written.iter().any(|&key| queue.has_reservations(key));
+        (self.optimistic.is_some() || reserved()).then_some(queue)
+    }
+
     /// Notes which tables this turn has written, for transactions that read them before.
     fn note_turn_commit(&mut self) {
         let (Some(before), Some(after)) = (self.turn_before.take(), self.sqlite().wal_index())
@@ -127,7 +170,7 @@ impl Connection {
     ) -> Result<Outcome, Error> {
         let counts = prepared.facts.changes_rows();
         let changes_before = self.sqlite().changes();
-        let result = prepared.fetch_all(values);
+        let result = self.fetch(prepared, values);
         prepared.statement.reset();
         // One that could not even be compiled again, for a schema that has changed, counted nothing.
         let ran = match &result {

@@ -1,0 +1,202 @@
+//! New rowids for transactions on a fork: reserved among all processes, so that two transactions which
+//! insert into one table and read their new ids do not collide.
+//!
+//! An INSERT that leaves the id to SQLite is rewritten (`new_rowid.rs`) so that an SQL function gives
+//! it. What the function answers depends on where the statement runs:
+//!
+//! | where                                       | the id                                                |
+//! |---------------------------------------------|-------------------------------------------------------|
+//! | on a fork                                   | reserved, above all that the table has; recorded      |
+//! | outside, while ids of the table are reserved| the same, not recorded                                |
+//! | when the log is executed again              | the recorded one; if another program has taken it,    |
+//! |                                             | a new one                                             |
+//!
+//! Gaps stay where a transaction was rolled back, as with the sequences of other databases; the last
+//! reservations are given back.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use manyhands_queue::Queue;
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+
+use crate::new_rowid;
+use crate::tables::table_key;
+
+/// The function of a connection that gives ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdFunction(Arc<Mutex<Option<Giving>>>);
+
+/// What the function needs while a statement runs that calls it.
+#[derive(Debug)]
+struct Giving {
+    queue: Arc<Queue>,
+    table: TableIds,
+    /// Recorded ids, to be given again.
+    recorded: VecDeque<i64>,
+    given: Vec<i64>,
+}
+
+/// What answers questions about the rowids of one table.
+#[derive(Debug)]
+struct TableIds {
+    key: u64,
+    highest: Statement,
+    taken: Statement,
+}
+
+/// An INSERT that takes its new ids from the function.
+#[derive(Debug)]
+pub(crate) struct InsertWithIds {
+    statement: Statement,
+    /// `None` while it is lent to the function.
+    table: Option<TableIds>,
+    key: u64,
+    recompilations: u32,
+}
+
+fn lock(giving: &Mutex<Option<Giving>>) -> MutexGuard<'_, Option<Giving>> {
+    giving.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl IdFunction {
+    /// Makes the function on `connection`.
+    pub(crate) fn install(connection: &sqlite::Connection) -> Result<IdFunction, sqlite::Error> {
+        let function = IdFunction::default();
+        let giving = Arc::clone(&function.0);
+        connection.create_function("manyhands_new_rowid", Some(0), false, move |_| {
+            let mut giving = lock(&giving);
+            let giving = giving.as_mut().ok_or("manyhands_new_rowid() is Manyhands' own")?;
+            // Without an id of ours SQLite chooses.
+            Ok(giving.next().map_or(Value::Null, Value::Integer))
+        })?;
+        Ok(function)
+    }
+
+    /// Runs `insert` by `run`, and tells which ids it was given. Those in `recorded` are given again.
+    pub(crate) fn run<T>(
+        &self,
+        queue: &Arc<Queue>,
+        insert: &mut InsertWithIds,
+        recorded: &[i64],
+        run: impl FnOnce(&mut Statement) -> T,
+    ) -> (T, Vec<i64>) {
+        let Some(table) = insert.table.take() else {
+            return (run(&mut insert.statement), Vec::new());
+        };
+        let recorded = recorded.iter().copied().collect();
+        let giving = Giving { queue: Arc::clone(queue), table, recorded, given: Vec::new() };
+        *lock(&self.0) = Some(giving);
+        let result = run(&mut insert.statement);
+        // Taken back also so that the function, which belongs to the connection, does not keep it open.
+        let given = lock(&self.0).take().map(|giving| {
+            insert.table = Some(giving.table);
+            giving.given
+        });
+        (result, given.unwrap_or_default())
+    }
+}
+
+impl Giving {
+    fn next(&mut self) -> Option<i64> {
+        let recorded = self.recorded.pop_front().filter(|&id| !self.table.is_taken(id));
+        let id = match recorded {
+            Some(id) => id,
+            None => self.queue.reserve_id(self.table.key, self.table.highest()?)?,
+        };
+        self.given.push(id);
+        Some(id)
+    }
+}
+
+impl TableIds {
+    /// The highest id that the table has, or had, if it counts that.
+    fn highest(&mut self) -> Option<i64> {
+        let step = self.highest.step();
+        let id = match self.highest.column(0) {
+            ValueRef::Integer(id) => id,
+            _ => 0,
+        };
+        self.highest.reset();
+        step.ok().map(|_| id)
+    }
+
+    fn is_taken(&mut self, id: i64) -> bool {
+        let row = self.taken.bind(1, ValueRef::Integer(id)).and_then(|()| self.taken.step());
+        self.taken.reset();
+        // In doubt yes: then another id is given, and whoever has seen this one conflicts.
+        row != Ok(Step::Done)
+    }
+}
+
+impl InsertWithIds {
+    /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite.
+    pub(crate) fn of(connection: &sqlite::Connection, sql: &str) -> Option<InsertWithIds> {
+        let rewritten = new_rowid::rewrite(sql, |schema, name| {
+            new_rowid::table_of(connection, schema, name).ok().flatten()
+        })?;
+        let statement = connection.prepare_one(&rewritten.sql).ok()?;
+        let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
+        let name = rewritten.table.replace('\'', "''");
+        // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
+        let highest = connection
+            .prepare_one(&format!(
+                "SELECT max(ifnull((SELECT max({id}) FROM main.\"{table}\"), 0), \
+                 ifnull((SELECT seq FROM main.sqlite_sequence WHERE name = '{name}'), \
+                 -9223372036854775808))"
+            ))
+            .or_else(|_| connection.prepare_one(&format!("SELECT max({id}) FROM main.\"{table}\"")))
+            .ok()?;
+        let taken =
+            connection.prepare_one(&format!("SELECT 1 FROM main.\"{table}\" WHERE {id} = ?1"));
+        let key = table_key(&rewritten.table.to_ascii_lowercase());
+        Some(InsertWithIds {
+            recompilations: statement.recompilations(),
+            statement,
+            key,
+            table: Some(TableIds { key, highest, taken: taken.ok()? }),
+        })
+    }
+
+    /// The key of the table that it inserts into.
+    pub(crate) fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.statement.recompilations() != self.recompilations
+    }
+}
+
+/// An INSERT's rewritten form: not looked for yet, none, or there.
+#[derive(Debug, Default)]
+pub(crate) enum Rewriting {
+    #[default]
+    Unknown,
+    None,
+    Some(Box<InsertWithIds>),
+}
+
+impl Rewriting {
+    /// The rewritten form, looked for at the first call.
+    pub(crate) fn get(
+        &mut self,
+        connection: &sqlite::Connection,
+        sql: &str,
+    ) -> Option<&mut InsertWithIds> {
+        if matches!(self, Rewriting::Unknown) {
+            *self = InsertWithIds::of(connection, sql)
+                .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
+        }
+        match self {
+            Rewriting::Some(insert) => Some(insert),
+            _ => None,
+        }
+    }
+
+    /// True when the schema has changed since it was made.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Rewriting::Some(insert) if insert.is_stale())
+    }
+}
