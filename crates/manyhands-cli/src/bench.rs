@@ -2,9 +2,13 @@
 //!
 //! The files, in reading order: what is measured (`workload`), one measurement (`measurement`) with its file
 //! (`fixture`), its processes (`crew`) and what they say to each other (`job`); then a worker's side: `worker`, the tasks
-//! (`closed_loop`, `storm`, `physics`), the engines; then what is counted, and how it is shown.
+//! (`closed_loop` and what its clients do, `storm`, `physics`), the engines; then what is counted, and how it is shown.
 
 mod workload;
+
+mod dimensions;
+
+mod cells;
 
 pub mod measurement;
 
@@ -17,6 +21,12 @@ pub mod job;
 pub mod worker;
 
 mod closed_loop;
+
+mod transactor;
+
+mod think;
+
+mod long_job;
 
 mod storm;
 
@@ -42,6 +52,8 @@ mod statistics;
 
 mod table;
 
+mod transaction_table;
+
 pub mod layout;
 
 use std::{
@@ -52,15 +64,18 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::{
+    cells::cells,
     circumstances::Circumstances,
     crew::Glimpse,
+    dimensions::Dimensions,
     engine::EngineName,
     measurement::{Cell, Measurement, measure},
-    workload::{Dimensions, Workload},
+    transaction_table::{long_job_table, refused_long_jobs, transaction_table},
+    workload::Workload,
 };
 use crate::figure;
 
@@ -72,18 +87,8 @@ pub struct Arguments {
     /// Engines to compare [default: those that the workload is about].
     #[arg(long, value_delimiter = ',')]
     engines: Option<Vec<EngineName>>,
-    /// Threads, for `threads` and `counter` [default: 1,8,64,256 and 1,8,64].
-    #[arg(long, value_delimiter = ',')]
-    threads: Option<Vec<usize>>,
-    /// Processes, for `storm` [default: 200].
-    #[arg(long, value_delimiter = ',')]
-    processes: Option<Vec<usize>>,
-    /// Rounds of each process, for `storm`.
-    #[arg(long, default_value_t = 20)]
-    rounds: u32,
-    /// Seconds of each measurement [default: 5, for `sizes` and `limits` 2].
-    #[arg(long)]
-    seconds: Option<f64>,
+    #[command(flatten)]
+    dimensions: Dimensions,
     /// How often each measurement is repeated.
     #[arg(long, default_value_t = 3)]
     repeat: usize,
@@ -116,10 +121,15 @@ fn show(workload: Workload, measurements: &[Measurement], repeat: usize) {
         return;
     }
     println!("{}", table::table(measurements).trim_fmt());
-    if let Some(inserts) = table::insert_table(measurements) {
-        println!("\n{}", inserts.trim_fmt());
+    let more = [
+        table::insert_table(measurements),
+        transaction_table(measurements),
+        long_job_table(measurements),
+    ];
+    for table in more.into_iter().flatten() {
+        println!("\n{}", table.trim_fmt());
     }
-    for line in table::errors(measurements) {
+    for line in table::errors(measurements).into_iter().chain(refused_long_jobs(measurements)) {
         println!("{line}");
     }
     println!(
@@ -138,31 +148,17 @@ struct Plan {
 
 impl Plan {
     fn from_arguments(arguments: &Arguments) -> Result<Self> {
-        let workload = arguments.workload;
-        let engines = arguments.engines.clone().unwrap_or_else(|| workload.engines());
+        let (workload, dimensions) = (arguments.workload, &arguments.dimensions);
+        let in_transaction = dimensions.in_transaction;
+        let engines = arguments.engines.clone();
+        let engines = engines.unwrap_or_else(|| workload.engines(in_transaction));
         engines
             .iter()
-            .try_for_each(|&engine| workload.accepts(engine))
+            .try_for_each(|&engine| workload.accepts(engine, in_transaction))
             .map_err(anyhow::Error::msg)?;
         ensure!(arguments.repeat > 0, "--repeat must be at least 1");
-        if let Some(seconds) = arguments.seconds {
-            ensure!(seconds.is_finite() && seconds > 0.0, "--seconds must be more than 0");
-        }
-        let dimensions = Dimensions {
-            threads: arguments.threads.clone(),
-            processes: arguments.processes.clone(),
-            rounds: arguments.rounds,
-            seconds: arguments.seconds,
-        };
-        if [&dimensions.threads, &dimensions.processes]
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|&number| number == 0)
-        {
-            bail!("--threads and --processes must be at least 1");
-        }
-        Ok(Self { workload, cells: workload.cells(&dimensions), engines })
+        dimensions.check()?;
+        Ok(Self { workload, cells: cells(workload, dimensions), engines })
     }
 }
 

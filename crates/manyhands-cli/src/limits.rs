@@ -17,6 +17,18 @@ pub const STORM_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a writer waits for its turn elsewhere: the default of rusqlite and of Python's `sqlite3`.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long an application waits before it runs a transaction again that found the database locked: SQLite's own busy
+/// handler waits as long at its first, second, and later calls.
+pub const BUSY_PAUSES: [Duration; 12] = {
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+    [ms(1), ms(2), ms(5), ms(10), ms(15), ms(20), ms(25), ms(25), ms(25), ms(50), ms(50), ms(100)]
+};
+
+/// How many times its planned seconds a long transaction may take: it is run again once, or computes on half a core.
+pub const LONG_JOB_STRETCH_MAX: f64 = 4.0;
+
 /// The longest pause between two rounds of the storm, as in the article.
 pub const STORM_PAUSE_MAX: Duration = Duration::from_millis(100);
 

@@ -3,5 +3,8 @@
 #[path = "command/bench.rs"]
 mod bench;
 
+#[path = "command/bench_transactions.rs"]
+mod bench_transactions;
+
 #[path = "command/worker.rs"]
 mod worker;

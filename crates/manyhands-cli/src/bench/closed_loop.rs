@@ -1,8 +1,8 @@
-//! Threads that write as fast as they are answered: the workloads `threads`, `sizes` and `counter`, and the demo.
+//! Threads that write as fast as they are answered: all workloads but `storm` and `limits`, and the demo.
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -13,56 +13,49 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     board::{Place, Places},
-    engine::{Client, Engine, Parameter, Refusal},
+    engine::{Client, Effort, Engine, Parameter, Refusal},
     fixture::COUNTER_ROWS,
-    job::{Job, Report, Task},
+    job::{Job, LongJob, Report, Task},
+    long_job,
     tally::{Tally, report},
+    transactor::Transactor,
     usage::Usage,
     worker::{sleep_until, wait_for_start},
 };
 use crate::limits::WRITE_TIMEOUT;
 
-/// What each client does in its loop.
-#[derive(Clone, Copy)]
-enum Step {
-    Insert { value_bytes: usize },
-    Count,
+/// The value of the short writes of `mixed`.
+const SHORT_VALUE: [u8; 100] = [0x5a; 100];
+
+/// What the clients of the process share.
+struct Shift<'job> {
+    job: &'job Job,
+    engine: &'job dyn Engine,
+    /// Set when the long transaction has ended: the clients beside it end too.
+    long_job: OnceLock<LongJob>,
 }
 
-/// Runs an `Insert` or `Count` task.
+/// Runs a task whose clients are threads.
 pub fn run(job: &Job) -> Result<Report> {
-    let (step, threads, seconds) = match job.task {
-        Task::Insert { threads, value_bytes, seconds } => {
-            (Step::Insert { value_bytes }, threads, seconds)
-        }
-        Task::Count { threads, seconds } => (Step::Count, threads, seconds),
-        Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
-            bail!("not a closed loop: {:?}", job.task)
-        }
-    };
-    let seconds = Duration::from_secs_f64(seconds);
     let label = format!("worker {}", job.member);
     let engine =
         job.engine.open(&job.database, WRITE_TIMEOUT, &label).context("open the database")?;
+    let shift = Shift { job, engine: engine.as_ref(), long_job: OnceLock::new() };
     let places = Arc::new(Places::open(job).context("open the board")?);
     thread::scope(|scope| {
         let (connected, connections) = channel();
         let mut starts = Vec::new();
         let mut clients = Vec::new();
-        for number in 0..threads {
+        for number in 0..job.task.clients() {
             let (start, started) = channel();
             starts.push(start);
             let place = places.place(number);
-            let (engine, connected) = (engine.as_ref(), connected.clone());
-            clients.push(
-                scope.spawn(move || {
-                    client(engine, step, number, place, seconds, &connected, &started)
-                }),
-            );
+            let (shift, connected) = (&shift, connected.clone());
+            clients.push(scope.spawn(move || client(shift, number, place, &connected, &started)));
         }
         drop(connected);
         // Returning early drops the starts, on which the clients wait: they end, and so does this scope.
-        for _ in 0..threads {
+        for _ in &starts {
             connections.recv().context("a client ended early")?.context("connect")?;
         }
         let start = wait_for_start(job, &places)?;
@@ -70,60 +63,96 @@ pub fn run(job: &Job) -> Result<Report> {
         for sender in starts {
             sender.send(start).context("a client ended early")?;
         }
-        let tallies: Option<Vec<Tally>> =
-            clients.into_iter().map(|client| client.join().ok().flatten()).collect();
+        let mut tallies = Vec::new();
+        for client in clients {
+            match client.join() {
+                Ok(outcome) => tallies.extend(outcome?),
+                Err(_panic) => bail!("a client panicked"),
+            }
+        }
         places.tell();
-        report(&tallies.context("a client panicked")?, start, &before)
+        let mut report = report(&tallies, start, &before)?;
+        report.long_job = shift.long_job.get().cloned();
+        Ok(report)
     })
 }
 
-/// One client, from its connection to its tally; `None` if there was no start.
+/// One client, from its connection to its tally; `None` if there was no start, and for the long transaction, which is no
+/// operation of the others' kind.
 fn client<'places>(
-    engine: &dyn Engine,
-    step: Step,
+    shift: &Shift<'_>,
     number: usize,
     place: &'places Place,
-    seconds: Duration,
     connected: &Sender<Result<(), Refusal>>,
     started: &Receiver<Instant>,
-) -> Option<Tally<'places>> {
-    let mut client = match engine.connect() {
+) -> Result<Option<Tally<'places>>> {
+    let mut client = match shift.engine.connect() {
         Ok(client) => client,
         Err(refusal) => {
-            connected.send(Err(refusal)).ok()?;
-            return None;
+            // It fails only if the others are gone already.
+            let _ = connected.send(Err(refusal));
+            return Ok(None);
         }
     };
-    connected.send(Ok(())).ok()?;
-    let start = started.recv().ok()?;
+    let client = client.as_mut();
+    if connected.send(Ok(())).is_err() {
+        return Ok(None);
+    }
+    let Ok(start) = started.recv() else {
+        return Ok(None);
+    };
     sleep_until(start);
-    let mut tally = Tally::new(place, Some(start + seconds));
-    match step {
-        Step::Insert { value_bytes } => {
+    let deadline = shift.job.task.seconds().map(|seconds| start + Duration::from_secs_f64(seconds));
+    let is_over =
+        |now| deadline.map_or_else(|| shift.long_job.get().is_some(), |deadline| now >= deadline);
+    let mut tally = Tally::new(place, deadline);
+    match shift.job.task {
+        Task::Insert { value_bytes, .. } => {
             let value: Vec<u8> = (0..value_bytes).map(|index| (index ^ number) as u8).collect();
-            repeat(client.as_mut(), &mut tally, start + seconds, |client, _| {
-                client.write("INSERT INTO t(v) VALUES (?1)", Parameter::Blob(&value))
-            });
+            repeat(client, &mut tally, is_over, |client, _, _| insert(client, &value));
         }
-        Step::Count => repeat(client.as_mut(), &mut tally, start + seconds, |client, round| {
+        Task::Count { .. } => repeat(client, &mut tally, is_over, |client, round, _| {
             let id = 1 + (number as i64 + round) % COUNTER_ROWS;
             client.write("UPDATE t SET a = a + 1 WHERE id = ?1", Parameter::Integer(id))
         }),
+        Task::Transact { shape, .. } => {
+            let seed = shift.job.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+            let mut transactor = Transactor::new(shape, number, seed);
+            repeat(client, &mut tally, is_over, |client, round, effort| {
+                transactor.run(client, round, effort)
+            });
+            tally.ids_read_back = transactor.ids_read_back;
+        }
+        Task::Mixed { threads, long_job: Some(kind), seconds } if number == threads => {
+            // The only one that sets it.
+            let _ = shift.long_job.set(long_job::run(client, seconds, kind));
+            return Ok(None);
+        }
+        Task::Mixed { .. } => {
+            repeat(client, &mut tally, is_over, |client, _, _| insert(client, &SHORT_VALUE));
+        }
+        Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
+            bail!("not a closed loop: {:?}", shift.job.task)
+        }
     }
-    Some(tally)
+    Ok(Some(tally))
 }
 
-/// Writes until the deadline.
+fn insert(client: &mut dyn Client, value: &[u8]) -> Result<(), Refusal> {
+    client.write("INSERT INTO t(v) VALUES (?1)", Parameter::Blob(value))
+}
+
+/// Writes until it is over.
 fn repeat(
     client: &mut dyn Client,
     tally: &mut Tally<'_>,
-    deadline: Instant,
-    mut write: impl FnMut(&mut dyn Client, i64) -> Result<(), Refusal>,
+    is_over: impl Fn(Instant) -> bool,
+    mut write: impl FnMut(&mut dyn Client, i64, &mut Effort) -> Result<(), Refusal>,
 ) {
     let mut began = Instant::now();
     let mut round = 0;
-    while began < deadline && !tally.is_hopeless() {
-        let outcome = write(client, round);
+    while !is_over(began) && !tally.is_hopeless() {
+        let outcome = write(client, round, &mut tally.effort);
         let ended = Instant::now();
         tally.note(ended, ended - began, outcome);
         // The next operation begins where this one ended, so that no time goes unmeasured.

@@ -21,8 +21,8 @@ use super::{
     worker::monotonic_ns,
 };
 use crate::limits::{
-    BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, DESCRIPTORS_PER_WORKER, OVERTIME_MAX,
-    READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
+    BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, DESCRIPTORS_PER_WORKER, LONG_JOB_STRETCH_MAX,
+    OVERTIME_MAX, READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
 };
 
 /// What the screen gets to know while a crew works.
@@ -93,7 +93,11 @@ fn longest(task: &Task) -> Duration {
     match task {
         Task::Insert { seconds, .. }
         | Task::Count { seconds, .. }
+        | Task::Transact { seconds, .. }
         | Task::Physics { seconds, .. } => Duration::from_secs_f64(*seconds) + OVERTIME_MAX,
+        Task::Mixed { seconds, .. } => {
+            Duration::from_secs_f64(*seconds * LONG_JOB_STRETCH_MAX) + OVERTIME_MAX
+        }
         Task::Storm { .. } => STORM_WAIT_MAX,
         Task::Echo => OVERTIME_MAX,
     }

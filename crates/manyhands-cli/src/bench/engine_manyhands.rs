@@ -1,18 +1,25 @@
-//! Manyhands as an application uses it: one `Database` per process, one `Connection` per thread, autocommit.
+//! Manyhands as an application uses it: one `Database` per process, one `Connection` per thread.
 
 use std::{path::Path, time::Duration};
 
-use manyhands::{Connection, Database, Durability, Error, params};
+use manyhands::{Connection, Database, Durability, Error, Transaction, Value, params};
 
-use super::engine::{Client, Engine, EngineName, Parameter, Refusal};
+use super::engine::{Client, Effort, Engine, EngineName, Parameter, Refusal, Statements, Work};
+
+/// Others had committed what a transaction saw differently.
+const CONFLICT: &str = "conflict";
 
 struct Manyhands {
+    name: EngineName,
     database: Database,
 }
 
 struct ManyhandsClient {
     connection: Connection,
+    is_immediate: bool,
 }
+
+struct ManyhandsStatements<'transaction, 'connection>(&'transaction mut Transaction<'connection>);
 
 /// Manyhands on the file.
 pub fn open(
@@ -22,19 +29,15 @@ pub fn open(
     label: &str,
 ) -> Result<Box<dyn Engine>, Refusal> {
     let durability = if name.is_normal() { Durability::Normal } else { Durability::Full };
-    let database = Database::builder(database)
-        .durability(durability)
-        .timeout(timeout)
-        .label(label)
-        .open()
-        .map_err(refusal)?;
-    Ok(Box::new(Manyhands { database }))
+    let database =
+        Database::builder(database).durability(durability).timeout(timeout).label(label).open()?;
+    Ok(Box::new(Manyhands { name, database }))
 }
 
 impl Engine for Manyhands {
     fn connect(&self) -> Result<Box<dyn Client>, Refusal> {
-        let connection = self.database.connect().map_err(refusal)?;
-        Ok(Box::new(ManyhandsClient { connection }))
+        let connection = self.database.connect()?;
+        Ok(Box::new(ManyhandsClient { connection, is_immediate: self.name.is_immediate() }))
     }
 }
 
@@ -42,14 +45,66 @@ impl Client for ManyhandsClient {
     fn write(&mut self, sql: &str, parameter: Parameter<'_>) -> Result<(), Refusal> {
         match parameter {
             Parameter::None => self.connection.execute(sql, params![]),
-            Parameter::Integer(value) => self.connection.execute(sql, params![value]),
-            Parameter::Blob(value) => self.connection.execute(sql, params![value.to_vec()]),
+            parameter => self.connection.execute(sql, &[value(parameter)]),
+        }?;
+        Ok(())
+    }
+
+    fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {
+        if self.is_immediate {
+            let mut transaction = self.connection.begin_immediate()?;
+            work(&mut ManyhandsStatements(&mut transaction))?;
+            return Ok(transaction.commit()?);
         }
-        .map(|_outcome| ())
-        .map_err(refusal)
+        let mut runs: u64 = 0;
+        let outcome = self.connection.run(|transaction| {
+            runs += 1;
+            work(&mut ManyhandsStatements(transaction))
+        });
+        // Only a conflict makes `run` run it again.
+        let retries = runs.saturating_sub(1);
+        let is_in_conflict = matches!(&outcome, Err(Refusal(kind)) if kind == CONFLICT);
+        effort.add(Effort { retries, conflicts: retries + u64::from(is_in_conflict) });
+        outcome
     }
 }
 
-fn refusal(error: Error) -> Refusal {
-    if error.is_timeout() { Refusal("timeout".to_owned()) } else { Refusal(error.to_string()) }
+impl Statements for ManyhandsStatements<'_, '_> {
+    fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<(), Refusal> {
+        self.0.execute(sql, &values(parameters))?;
+        Ok(())
+    }
+
+    fn insert(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, Refusal> {
+        Ok(self.0.execute(sql, &values(parameters))?.last_insert_rowid())
+    }
+
+    fn number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, Refusal> {
+        let rows = self.0.query(sql, &values(parameters))?;
+        let row = rows.first().ok_or_else(|| Refusal("no row".to_owned()))?;
+        Ok(row.get(0)?)
+    }
+}
+
+fn values(parameters: &[Parameter<'_>]) -> Vec<Value> {
+    parameters.iter().map(|&parameter| value(parameter)).collect()
+}
+
+fn value(parameter: Parameter<'_>) -> Value {
+    match parameter {
+        Parameter::None => Value::Null,
+        Parameter::Integer(number) => Value::from(number),
+        Parameter::Blob(bytes) => Value::from(bytes.to_vec()),
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self(match error {
+            error if error.is_timeout() => "timeout".to_owned(),
+            // The text tells rows and values: each would be a kind of its own.
+            error if error.is_conflict() => CONFLICT.to_owned(),
+            error => error.to_string(),
+        })
+    }
 }

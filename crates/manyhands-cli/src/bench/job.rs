@@ -13,7 +13,12 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{engine::EngineName, latency::Latency};
+use super::{
+    engine::{Effort, EngineName},
+    latency::Latency,
+    think::{Think, ThinkKind},
+    transactor::THINK_ROWS,
+};
 use crate::limits::ERROR_KINDS_MAX;
 
 /// All that a worker process needs to know.
@@ -55,6 +60,24 @@ pub enum Task {
         /// How long.
         seconds: f64,
     },
+    /// Each thread runs transactions of several statements, as fast as it can.
+    Transact {
+        /// Threads in this process, one connection each.
+        threads: usize,
+        /// What a transaction does.
+        shape: Shape,
+        /// How long.
+        seconds: f64,
+    },
+    /// Each thread inserts rows as fast as it can, beside one long transaction or alone.
+    Mixed {
+        /// Threads in this process that insert.
+        threads: usize,
+        /// How the long transaction thinks; `None` if there is none.
+        long_job: Option<ThinkKind>,
+        /// How long it thinks: the threads insert until it has ended, or for as long.
+        seconds: f64,
+    },
     /// Open, insert, close, pause, again.
     Storm {
         /// How often.
@@ -75,7 +98,10 @@ impl Task {
     /// Clients in one worker process; each has a place on the board.
     pub fn clients(&self) -> usize {
         match self {
-            Self::Insert { threads, .. } | Self::Count { threads, .. } => *threads,
+            Self::Insert { threads, .. }
+            | Self::Count { threads, .. }
+            | Self::Transact { threads, .. } => *threads,
+            Self::Mixed { threads, long_job, .. } => threads + usize::from(long_job.is_some()),
             Self::Storm { .. } | Self::Physics { .. } | Self::Echo => 1,
         }
     }
@@ -83,11 +109,43 @@ impl Task {
     /// The planned seconds; `None` if the amount of work ends the task.
     pub fn seconds(&self) -> Option<f64> {
         match self {
-            Self::Insert { seconds, .. } | Self::Count { seconds, .. } => Some(*seconds),
+            Self::Insert { seconds, .. }
+            | Self::Count { seconds, .. }
+            | Self::Transact { seconds, .. }
+            | Self::Mixed { seconds, long_job: None, .. } => Some(*seconds),
+            Self::Mixed { .. } => None,
             // A giant transaction commits after its time: the rate counts up to the end of the commit.
             Self::Storm { .. } | Self::Physics { .. } | Self::Echo => None,
         }
     }
+
+    /// Rows that an operation writes, where that is more than one.
+    pub fn rows_per_operation(&self) -> Option<i64> {
+        let is_think = matches!(self, Self::Transact { shape: Shape::Think { .. }, .. });
+        is_think.then_some(THINK_ROWS)
+    }
+}
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Shape {
+    /// It thinks, and then inserts rows.
+    Think {
+        /// For how long.
+        think: Think,
+    },
+    /// It reads two balances, thinks, and writes both.
+    Transfer {
+        /// Accounts to choose from.
+        accounts: i64,
+        /// For how long.
+        think: Think,
+    },
+    /// It adds one to a row that all share.
+    Count,
+    /// It reads from tables that nobody writes, inserts a row and reads its id back, adds one to a row that all share.
+    Orm,
 }
 
 /// A physical limit.
@@ -130,6 +188,17 @@ pub enum Message {
     },
 }
 
+/// How the long transaction of `mixed` ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LongJob {
+    /// Why it was not committed; `None` if it was.
+    pub refusal: Option<String>,
+    /// How often it was run again.
+    pub retries: u64,
+    /// From its beginning to its end, all runs.
+    pub elapsed_s: f64,
+}
+
 /// What a worker did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -143,6 +212,12 @@ pub struct Report {
     pub latency: Latency,
     /// Storm only: the insert alone.
     pub insert_latency: Option<Latency>,
+    /// What transactions took beyond running each once.
+    pub effort: Effort,
+    /// `orm` only: the sum of id x mark over acknowledged inserts, with the ids that the clients read back.
+    pub ids_read_back: i64,
+    /// `mixed` only: the long transaction.
+    pub long_job: Option<LongJob>,
     /// Acknowledged in time, per client.
     pub served: Vec<u64>,
     /// When the last client ended, in seconds after the start.

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::{
     circumstances::Circumstances,
     crew::{self, Glimpse},
-    engine::EngineName,
-    fixture,
-    job::{Report, Task, count_error},
+    engine::{Effort, EngineName},
+    fixture::{self, Told},
+    job::{LongJob, Report, Task, count_error},
     latency::Latency,
     statistics::Fairness,
 };
@@ -71,6 +71,14 @@ pub struct Figures {
     pub latency: Latency,
     /// Storm only: the insert alone.
     pub insert_latency: Option<Latency>,
+    /// Rows per second, where an operation writes more than one.
+    pub rows_per_s: Option<f64>,
+    /// What transactions took beyond running each once.
+    pub effort: Effort,
+    /// Retries per 100 acknowledged operations.
+    pub retries_per_100: f64,
+    /// `mixed` only: the long transaction.
+    pub long_job: Option<LongJob>,
     /// The least-served client's share of the mean.
     pub share_least: Option<f64>,
     /// The most-served client's share of the mean.
@@ -123,10 +131,14 @@ fn checked_figures(task: &Task, reports: &[Report], database: &Path) -> Result<F
     let is_in_file = match task {
         // Only the giant transactions of this workload write to the database.
         Task::Physics { limit, .. } => limit.writes_rows(),
-        Task::Insert { .. } | Task::Count { .. } | Task::Storm { .. } | Task::Echo => true,
+        _ => true,
     };
-    let expected = if is_in_file { figures.acknowledged } else { 0 };
-    fixture::verify(database, task, expected).context("check after the measurement")?;
+    let told = Told {
+        operations: if is_in_file { figures.acknowledged } else { 0 },
+        ids_read_back: reports.iter().map(|report| report.ids_read_back).sum(),
+        is_long_job_committed: figures.long_job.as_ref().is_some_and(|job| job.refusal.is_none()),
+    };
+    fixture::verify(database, task, &told).context("check after the measurement")?;
     ensure!(figures.acknowledged > 0, "nothing was acknowledged; errors: {:?}", figures.errors);
     Ok(figures)
 }
@@ -136,7 +148,9 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
     let mut latency = Latency::new();
     let mut insert_latency: Option<Latency> = None;
     let mut errors = BTreeMap::new();
+    let mut effort = Effort::default();
     for report in reports {
+        effort.add(report.effort);
         latency.add(&report.latency);
         if let Some(inserts) = &report.insert_latency {
             insert_latency.get_or_insert_with(Latency::new).add(inserts);
@@ -150,11 +164,13 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         reports.iter().flat_map(|report| report.served.iter().copied()).collect();
     // Where all do the same number of rounds, shares say nothing.
     let fairness = task.seconds().and_then(|_| Fairness::of(&served));
+    let acknowledged: u64 = reports.iter().map(|report| report.acknowledged).sum();
+    let commits_per_s = if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 };
     let ms = |share: f64| latency.quantile(share).as_secs_f64() * 1e3;
     Figures {
-        commits_per_s: if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 },
+        commits_per_s,
         seconds,
-        acknowledged: reports.iter().map(|report| report.acknowledged).sum(),
+        acknowledged,
         errors,
         p50_ms: ms(0.5),
         p90_ms: ms(0.9),
@@ -163,6 +179,10 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         max_ms: latency.max().as_secs_f64() * 1e3,
         latency,
         insert_latency,
+        rows_per_s: task.rows_per_operation().map(|rows| rows as f64 * commits_per_s),
+        effort,
+        retries_per_100: 100.0 * effort.retries as f64 / acknowledged.max(1) as f64,
+        long_job: reports.iter().find_map(|report| report.long_job.clone()),
         share_least: fairness.map(|fairness| fairness.least),
         share_most: fairness.map(|fairness| fairness.most),
         cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
@@ -187,6 +207,9 @@ mod tests {
             errors: BTreeMap::from([("database is locked".to_owned(), 1)]),
             latency,
             insert_latency: None,
+            effort: Effort::default(),
+            ids_read_back: 0,
+            long_job: None,
             served: served.to_vec(),
             elapsed_s,
             cpu_s: 0.5,

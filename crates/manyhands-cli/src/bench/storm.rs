@@ -60,7 +60,10 @@ fn round(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{fixture, job::Task};
+    use crate::bench::{
+        fixture::{self, Told},
+        job::Task,
+    };
 
     /// A round leaves one row and no open file behind: the next one starts from nothing.
     #[test]
@@ -76,6 +79,7 @@ mod tests {
         assert_eq!(latency.count(), 2);
         assert!(latency.max() > std::time::Duration::ZERO);
         assert!(!directory.path().join("storm.db-wal").exists(), "the last close removes the WAL");
-        fixture::verify(&database, &task, 2).expect("two rows");
+        let told = Told { operations: 2, ..Told::default() };
+        fixture::verify(&database, &task, &told).expect("two rows");
     }
 }

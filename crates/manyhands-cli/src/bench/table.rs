@@ -152,7 +152,8 @@ fn columns(repetitions: &[&Measurement], baseline: &[Option<f64>]) -> Vec<String
     ]
 }
 
-fn figures<'all>(repetitions: &'all [&Measurement]) -> impl Iterator<Item = &'all Figures> {
+/// Of those that have any.
+pub fn figures<'all>(repetitions: &'all [&Measurement]) -> impl Iterator<Item = &'all Figures> {
     repetitions.iter().filter_map(|measurement| measurement.figures.as_ref())
 }
 
@@ -164,7 +165,7 @@ fn rate(measurement: &Measurement) -> Option<f64> {
 type Engines<'all> = Vec<(EngineName, Vec<&'all Measurement>)>;
 
 /// By cell, then by engine: repetitions run in changing order, the table keeps what belongs together.
-fn groups(measurements: &[Measurement]) -> Vec<(&Cell, Engines<'_>)> {
+pub fn groups(measurements: &[Measurement]) -> Vec<(&Cell, Engines<'_>)> {
     let mut groups: Vec<(&Cell, Engines<'_>)> = Vec::new();
     for measurement in measurements {
         let cell =
@@ -189,49 +190,70 @@ fn baseline_of(engines: &Engines<'_>) -> Vec<Option<f64>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::bench::{
         circumstances::Circumstances,
+        engine::Effort,
         job::{Report, Task},
         measurement,
     };
 
-    fn measured(engine: EngineName, repetition: usize, commits: Option<u64>) -> Measurement {
-        let task = Task::Count { threads: 2, seconds: 1.0 };
-        let figures = commits.map(|commits| {
-            let mut latency = Latency::new();
-            latency.record(Duration::from_millis(commits));
-            let report = Report {
-                acknowledged: commits,
-                acknowledged_in_time: commits,
-                errors: BTreeMap::from([("database is locked".to_owned(), 2)]),
-                latency,
-                insert_latency: None,
-                served: vec![commits, 0],
-                elapsed_s: 1.0,
-                cpu_s: 0.5,
-                rss_peak_bytes: 5_000_000,
-                syncs: 7,
-            };
-            measurement::figures(&task, &[report])
-        });
+    /// The first repetition, with a report that `change` has changed.
+    pub fn measured_with(
+        label: &str,
+        task: Task,
+        engine: EngineName,
+        change: impl FnOnce(&mut Report),
+    ) -> Measurement {
+        let mut report = Report {
+            acknowledged: 1,
+            acknowledged_in_time: 1,
+            errors: BTreeMap::new(),
+            latency: Latency::new(),
+            insert_latency: None,
+            effort: Effort::default(),
+            ids_read_back: 0,
+            long_job: None,
+            served: Vec::new(),
+            elapsed_s: 1.0,
+            cpu_s: 0.5,
+            rss_peak_bytes: 5_000_000,
+            syncs: 7,
+        };
+        change(&mut report);
         Measurement {
-            workload: "counter",
-            cell: Cell { label: "2 writers".to_owned(), task, processes: 1 },
+            workload: "test",
+            figures: Some(measurement::figures(&task, &[report])),
+            cell: Cell { label: label.to_owned(), task, processes: 1 },
             engine,
-            repetition,
-            check: if figures.is_some() { "ok" } else { "6 in the file, 7 acknowledged" }
-                .to_owned(),
-            figures,
+            repetition: 1,
+            check: "ok".to_owned(),
             circumstances: Circumstances::in_directory(std::path::Path::new("/"))
                 .expect("there is a root"),
         }
     }
 
-    fn cells(table: &Table, row: usize) -> Vec<String> {
+    fn measured(engine: EngineName, repetition: usize, commits: Option<u64>) -> Measurement {
+        let task = Task::Count { threads: 2, seconds: 1.0 };
+        let mut measured = measured_with("2 writers", task, engine, |report| {
+            let commits = commits.unwrap_or_default();
+            report.errors.insert("database is locked".to_owned(), 2);
+            report.latency.record(Duration::from_millis(commits));
+            (report.acknowledged, report.acknowledged_in_time) = (commits, commits);
+            report.served = vec![commits, 0];
+        });
+        (measured.workload, measured.repetition) = ("counter", repetition);
+        if commits.is_none() {
+            measured.figures = None;
+            measured.check = "6 in the file, 7 acknowledged".to_owned();
+        }
+        measured
+    }
+
+    pub fn cells(table: &Table, row: usize) -> Vec<String> {
         table
             .row(row)
             .expect("the row exists")

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::{
     board::{Place, Totals},
-    engine::Refusal,
+    engine::{Effort, Refusal},
     job::{Report, count_error},
     latency::Latency,
     usage::{Usage, rss_peak_bytes},
@@ -27,6 +27,10 @@ pub struct Tally<'places> {
     errors_in_a_row: u32,
     latency: Latency,
     ended: Option<Instant>,
+    /// What its transactions took beyond running each once.
+    pub effort: Effort,
+    /// See [`Report::ids_read_back`].
+    pub ids_read_back: i64,
 }
 
 impl<'places> Tally<'places> {
@@ -41,6 +45,8 @@ impl<'places> Tally<'places> {
             errors_in_a_row: 0,
             latency: Latency::new(),
             ended: None,
+            effort: Effort::default(),
+            ids_read_back: 0,
         }
     }
 
@@ -76,7 +82,9 @@ pub fn report(tallies: &[Tally<'_>], start: Instant, before: &Usage) -> Result<R
     let after = Usage::now();
     let mut latency = Latency::new();
     let mut errors = BTreeMap::new();
+    let mut effort = Effort::default();
     for tally in tallies {
+        effort.add(tally.effort);
         latency.add(&tally.latency);
         tally.errors.iter().for_each(|(kind, count)| count_error(&mut errors, kind, *count));
     }
@@ -88,6 +96,9 @@ pub fn report(tallies: &[Tally<'_>], start: Instant, before: &Usage) -> Result<R
         errors,
         latency,
         insert_latency: None,
+        effort,
+        ids_read_back: tallies.iter().map(|tally| tally.ids_read_back).sum(),
+        long_job: None,
         served,
         elapsed_s: ended.saturating_duration_since(start).as_secs_f64(),
         cpu_s: after.cpu_s_since(before),

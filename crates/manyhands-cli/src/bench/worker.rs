@@ -31,7 +31,9 @@ pub fn run(job: &str) -> Result<ExitCode> {
     let job: Job = serde_json::from_str(job)
         .context("`manyhands worker` is started by bench and demo only")?;
     let outcome = match job.task {
-        Task::Insert { .. } | Task::Count { .. } => closed_loop::run(&job),
+        Task::Insert { .. } | Task::Count { .. } | Task::Transact { .. } | Task::Mixed { .. } => {
+            closed_loop::run(&job)
+        }
         Task::Storm { rounds } => storm::run(&job, rounds),
         Task::Physics { limit, seconds } => physics::run(&job, limit, seconds),
         Task::Echo => return physics::echo().map(|()| ExitCode::SUCCESS),

@@ -132,6 +132,7 @@ mod tests {
 
     use super::*;
     use crate::bench::{
+        engine::Effort,
         job::{Report, Task},
         latency::Latency,
         measurement::figures,
@@ -146,6 +147,9 @@ mod tests {
             errors: BTreeMap::new(),
             latency,
             insert_latency: None,
+            effort: Effort::default(),
+            ids_read_back: 0,
+            long_job: None,
             served: vec![commits],
             elapsed_s: 5.0,
             cpu_s: 1.0,

@@ -4,14 +4,14 @@ use std::{fs, process::Command};
 
 use serde_json::Value;
 
-/// One short run of a workload on stock SQLite; returns its JSON lines.
-fn check(arguments: &[&str], expected_lines: usize) -> Vec<Value> {
+/// One short run of a workload; returns its JSON lines, all of which have passed their check.
+pub fn measured(arguments: &[&str], expected_lines: usize) -> Vec<Value> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let json = directory.path().join("lines.json");
     let output = Command::new(env!("CARGO_BIN_EXE_manyhands"))
         .arg("bench")
         .args(arguments)
-        .args(["--engines", "stock", "--repeat", "2", "--directory"])
+        .arg("--directory")
         .arg(directory.path())
         .arg("--json")
         .arg(&json)
@@ -26,11 +26,17 @@ fn check(arguments: &[&str], expected_lines: usize) -> Vec<Value> {
         lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
     assert_eq!(lines.len(), expected_lines, "{stdout}");
     for line in &lines {
-        assert_eq!(line["check"], "ok");
+        assert_eq!(line["check"], "ok", "{line}");
     }
     let left = fs::read_dir(directory.path()).expect("still there").count();
     assert_eq!(left, 1, "the databases are removed, the JSON file stays");
     lines
+}
+
+/// Twice on stock SQLite.
+fn check(arguments: &[&str], expected_lines: usize) -> Vec<Value> {
+    let arguments = [arguments, &["--engines", "stock", "--repeat", "2"]].concat();
+    measured(&arguments, expected_lines)
 }
 
 /// Two cells, two repetitions: four lines, each with its figures and its circumstances.

@@ -1,0 +1,220 @@
+//! What each workload measures: the lines of its table.
+
+use super::{
+    dimensions::Dimensions,
+    job::{Limit, Shape, Task},
+    measurement::Cell,
+    think::{Think, ThinkKind},
+    workload::Workload,
+};
+
+const VALUE_BYTES: [(usize, &str); 7] = [
+    (10, "10 B"),
+    (100, "100 B"),
+    (1_000, "1 KB"),
+    (10_000, "10 KB"),
+    (100_000, "100 KB"),
+    (1_000_000, "1 MB"),
+    (10_000_000, "10 MB"),
+];
+
+const LIMITS: [(Limit, &str); 6] = [
+    (Limit::SyncAppend, "fdatasync, append 4 KiB"),
+    (Limit::SyncOverwrite, "fdatasync, overwrite 4 KiB"),
+    (Limit::GiantSmallRows, "one stock transaction, rows of 20 B"),
+    (Limit::GiantLargeRows, "one stock transaction, rows of 1 KB"),
+    (Limit::PipeRoundTrip, "pipe to a process and back"),
+    (Limit::FutexRoundTrip, "futex to a thread and back"),
+];
+
+/// The lines, in the order of the table.
+pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
+    let seconds = dimensions.seconds.unwrap_or(match workload {
+        Workload::Sizes | Workload::Limits => 2.0,
+        Workload::Mixed => dimensions.long_seconds,
+        _ => 5.0,
+    });
+    match workload {
+        Workload::Storm => storm(dimensions),
+        Workload::Sizes => VALUE_BYTES
+            .map(|(value_bytes, label)| {
+                in_one_process(label, Task::Insert { threads: 1, value_bytes, seconds })
+            })
+            .to_vec(),
+        Workload::Threads => per_threads(dimensions, &[1, 8, 64, 256], |threads| {
+            in_one_process(
+                &counted(threads, "thread", "threads"),
+                Task::Insert { threads, value_bytes: 1_000, seconds },
+            )
+        }),
+        Workload::Counter if dimensions.in_transaction => {
+            per_threads(dimensions, &[1, 8, 64], |threads| {
+                let label = format!("{}, BEGIN", counted(threads, "writer", "writers"));
+                in_one_process(&label, Task::Transact { threads, shape: Shape::Count, seconds })
+            })
+        }
+        Workload::Counter => per_threads(dimensions, &[1, 8, 64], |threads| {
+            let label = counted(threads, "writer", "writers");
+            in_one_process(&label, Task::Count { threads, seconds })
+        }),
+        Workload::Think => thinks(dimensions, &[0, 100, 1_000])
+            .into_iter()
+            .flat_map(|think| {
+                per_threads(dimensions, &[1, 2, 4, 8, 16], |threads| {
+                    let label =
+                        format!("{}, {}", think.label(), counted(threads, "thread", "threads"));
+                    let shape = Shape::Think { think };
+                    in_one_process(&label, Task::Transact { threads, shape, seconds })
+                })
+            })
+            .collect(),
+        Workload::Transfer => transfer(dimensions, seconds),
+        Workload::Orm => per_threads(dimensions, &[8, 64], |threads| {
+            let label = counted(threads, "thread", "threads");
+            in_one_process(&label, Task::Transact { threads, shape: Shape::Orm, seconds })
+        }),
+        Workload::Mixed => mixed(dimensions, seconds),
+        Workload::Limits => LIMITS
+            .map(|(limit, label)| in_one_process(label, Task::Physics { limit, seconds }))
+            .to_vec(),
+    }
+}
+
+fn storm(dimensions: &Dimensions) -> Vec<Cell> {
+    let cell = |processes| Cell {
+        label: counted(processes, "process", "processes"),
+        task: Task::Storm { rounds: dimensions.rounds },
+        processes,
+    };
+    dimensions.processes.clone().unwrap_or(vec![200]).into_iter().map(cell).collect()
+}
+
+fn transfer(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for accounts in dimensions.accounts.clone().unwrap_or(vec![10_000, 100]) {
+        for think in thinks(dimensions, &[200]) {
+            cells.extend(per_threads(dimensions, &[8], |threads| {
+                let label = format!(
+                    "{accounts} accounts, {}, {}",
+                    think.label(),
+                    counted(threads, "thread", "threads")
+                );
+                let shape = Shape::Transfer { accounts, think };
+                in_one_process(&label, Task::Transact { threads, shape, seconds })
+            }));
+        }
+    }
+    cells
+}
+
+/// The short writers alone, and right after that beside the long transaction.
+fn mixed(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
+    let kinds = dimensions.think_kind.clone().unwrap_or(vec![ThinkKind::Busy]);
+    let jobs = kinds.into_iter().map(|kind| (Some(kind), dimensions.long_seconds));
+    let with_and_without: Vec<_> = [(None, seconds)].into_iter().chain(jobs).collect();
+    let per_writers = |threads| {
+        with_and_without.iter().map(move |&(long_job, seconds)| {
+            let writers = counted(threads, "writer", "writers");
+            let label = match long_job {
+                None => format!("{writers} alone"),
+                Some(ThinkKind::Busy) => format!("{writers}, a job of {seconds} s"),
+                Some(ThinkKind::Wait) => format!("{writers}, a job of {seconds} s, waiting"),
+            };
+            in_one_process(&label, Task::Mixed { threads, long_job, seconds })
+        })
+    };
+    dimensions.threads.clone().unwrap_or(vec![16]).into_iter().flat_map(per_writers).collect()
+}
+
+/// Every time in every way; no time at all once.
+fn thinks(dimensions: &Dimensions, default_us: &[u64]) -> Vec<Think> {
+    let times = dimensions.think_us.clone().unwrap_or(default_us.to_vec());
+    let kinds = dimensions.think_kind.clone().unwrap_or(vec![ThinkKind::Busy, ThinkKind::Wait]);
+    let mut thinks: Vec<Think> = Vec::new();
+    for kind in kinds {
+        for &us in &times {
+            if us > 0 || thinks.iter().all(|think| think.us > 0) {
+                thinks.push(Think { us, kind });
+            }
+        }
+    }
+    thinks
+}
+
+fn per_threads(
+    dimensions: &Dimensions,
+    default: &[usize],
+    cell: impl Fn(usize) -> Cell,
+) -> Vec<Cell> {
+    dimensions.threads.clone().unwrap_or(default.to_vec()).into_iter().map(cell).collect()
+}
+
+fn in_one_process(label: &str, task: Task) -> Cell {
+    Cell { label: label.to_owned(), task, processes: 1 }
+}
+
+fn counted(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(workload: Workload, dimensions: &Dimensions, expected: &[&str]) {
+        let cells = cells(workload, dimensions);
+        assert_eq!(cells.iter().map(|cell| cell.label.as_str()).collect::<Vec<_>>(), expected);
+    }
+
+    /// The lines of each table, as the workloads are defined.
+    #[test]
+    fn cells_of_the_workloads() {
+        let defaults = Dimensions::default();
+        check(
+            Workload::Threads,
+            &defaults,
+            &["1 thread", "8 threads", "64 threads", "256 threads"],
+        );
+        check(Workload::Counter, &defaults, &["1 writer", "8 writers", "64 writers"]);
+        check(
+            Workload::Sizes,
+            &defaults,
+            &["10 B", "100 B", "1 KB", "10 KB", "100 KB", "1 MB", "10 MB"],
+        );
+        check(Workload::Orm, &defaults, &["8 threads", "64 threads"]);
+        check(Workload::Mixed, &defaults, &["16 writers alone", "16 writers, a job of 30 s"]);
+        check(
+            Workload::Transfer,
+            &defaults,
+            &[
+                "10000 accounts, 200 us busy, 8 threads",
+                "10000 accounts, 200 us waiting, 8 threads",
+                "100 accounts, 200 us busy, 8 threads",
+                "100 accounts, 200 us waiting, 8 threads",
+            ],
+        );
+        assert_eq!(cells(Workload::Think, &defaults).len(), (1 + 2 + 2) * 5);
+    }
+
+    /// What the command line names replaces the default.
+    #[test]
+    fn cells_as_chosen() {
+        let chosen = Dimensions {
+            processes: Some(vec![50, 1000]),
+            threads: Some(vec![2]),
+            think_us: Some(vec![0, 300]),
+            in_transaction: true,
+            long_seconds: 1.5,
+            ..Dimensions::default()
+        };
+        check(Workload::Storm, &chosen, &["50 processes", "1000 processes"]);
+        check(Workload::Threads, &chosen, &["2 threads"]);
+        check(Workload::Counter, &chosen, &["2 writers, BEGIN"]);
+        check(Workload::Mixed, &chosen, &["2 writers alone", "2 writers, a job of 1.5 s"]);
+        check(
+            Workload::Think,
+            &chosen,
+            &["no think, 2 threads", "300 us busy, 2 threads", "300 us waiting, 2 threads"],
+        );
+    }
+}

@@ -1,0 +1,64 @@
+//! The sizes of what a workload does, as the command line gives them.
+
+use anyhow::{Result, ensure};
+
+use super::think::ThinkKind;
+
+/// The sizes; those that a workload does not know are ignored.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Dimensions {
+    /// Threads of the worker process, for all but `storm`, `sizes` and `limits` [default: those that the workload is about].
+    #[arg(long, value_delimiter = ',')]
+    pub threads: Option<Vec<usize>>,
+    /// Processes, for `storm` [default: 200].
+    #[arg(long, value_delimiter = ',')]
+    pub processes: Option<Vec<usize>>,
+    /// Rounds of each process, for `storm`.
+    #[arg(long, default_value_t = 20)]
+    pub rounds: u32,
+    /// Microseconds that pass inside a transaction, for `think` and `transfer` [default: 0,100,1000 and 200].
+    #[arg(long, value_delimiter = ',', value_name = "US")]
+    pub think_us: Option<Vec<u64>>,
+    /// How they pass, for `think`, `transfer` and `mixed` [default: busy,wait and busy].
+    #[arg(long, value_delimiter = ',', value_name = "KIND")]
+    pub think_kind: Option<Vec<ThinkKind>>,
+    /// Accounts, for `transfer` [default: 10000,100].
+    #[arg(long, value_delimiter = ',')]
+    pub accounts: Option<Vec<i64>>,
+    /// For `counter`: BEGIN, UPDATE, COMMIT instead of the UPDATE alone.
+    #[arg(long)]
+    pub in_transaction: bool,
+    /// Seconds that the long transaction of `mixed` thinks.
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    pub long_seconds: f64,
+    /// Seconds of each measurement [default: 5, for `sizes` and `limits` 2, for `mixed` the long ones].
+    #[arg(long)]
+    pub seconds: Option<f64>,
+}
+
+impl Dimensions {
+    /// Can this be measured? The error says what cannot.
+    pub fn check(&self) -> Result<()> {
+        for seconds in self.seconds.into_iter().chain([self.long_seconds]) {
+            ensure!(
+                seconds.is_finite() && seconds > 0.0,
+                "--seconds and --long-seconds must be more than 0"
+            );
+        }
+        let mut numbers = [&self.threads, &self.processes].into_iter().flatten().flatten();
+        ensure!(numbers.all(|&number| number > 0), "--threads and --processes must be at least 1");
+        let mut accounts = self.accounts.iter().flatten();
+        ensure!(accounts.all(|&accounts| accounts > 1), "--accounts must be at least 2");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Default for Dimensions {
+    /// As if no option was given.
+    fn default() -> Self {
+        use clap::{Args, FromArgMatches};
+        let matches = Self::augment_args(clap::Command::new("test")).get_matches_from(["test"]);
+        Self::from_arg_matches(&matches).expect("no option is required")
+    }
+}
