@@ -38,8 +38,16 @@ pub fn transaction_table(measurements: &[Measurement]) -> Option<Table> {
 
 /// The long transaction beside the short writers. `None` for other workloads.
 pub fn long_job_table(measurements: &[Measurement]) -> Option<Table> {
-    let headers =
-        ["the long job", "engine", "committed", "retries", "took", "writers' p99", "x alone"];
+    let headers = [
+        "the long job",
+        "engine",
+        "committed",
+        "retries",
+        "took",
+        "writers' p99",
+        "x alone",
+        "max wait",
+    ];
     let mut table = empty(&headers, 2);
     let groups = groups(measurements);
     for (cell, engines) in &groups {
@@ -60,6 +68,7 @@ pub fn long_job_table(measurements: &[Measurement]) -> Option<Table> {
                 spread(jobs.iter().map(|job| job.elapsed_s), figure::time),
                 spread(beside.iter().flatten().copied(), figure::time),
                 spread(ratios(&beside, &alone.unwrap_or_default()).into_iter(), figure::ratio),
+                spread(figures(repetitions).map(|one| one.max_ms / 1e3), figure::time),
             ]
         });
         add(&mut table, &cell.label, rows.collect());
@@ -133,7 +142,7 @@ mod tests {
         let table = long_job_table(&both).expect("there is a long job");
         assert_eq!(
             cells(&table, 0),
-            ["a job", "stock", "0 of 1", "1.00", "2.00 s", "30.0 ms", "3.00x"]
+            ["a job", "stock", "0 of 1", "1.00", "2.00 s", "30.0 ms", "3.00x", "30.0 ms"]
         );
         assert_eq!(
             refused_long_jobs(&both),
