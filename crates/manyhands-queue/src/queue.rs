@@ -420,6 +420,12 @@ impl Published {
         wait::wait(self, deadline, patience)
     }
 
+    /// True when nobody leads, and its owner should: everybody before it, if there is somebody, wants to be
+    /// served.
+    pub fn may_lead(&self) -> bool {
+        self.queue.invites(self.slot)
+    }
+
     /// How many tickets are before this one.
     pub fn tickets_ahead(&self) -> u64 {
         let head = self.queue.region.shared().header.head.0.load(Ordering::Relaxed);

@@ -50,7 +50,7 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
         let stage = published.stage();
         stage != before
             || matches!(stage, None | Some(Stage::Answered | Stage::PassedOver))
-            || stage != Some(Stage::Executing) && queue.leader_word().is_free()
+            || stage != Some(Stage::Executing) && queue.invites(published.slot)
     };
     if queue.waiting() <= CROWD_MAX && watch(&changed) {
         return Waited::Changed;

@@ -119,12 +119,15 @@ impl Client<'_> {
 
     /// Waits until the request's fate is known, and leads whenever nobody does.
     fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
+        // Somebody else was called to lead, and has not come.
+        let mut impatient = false;
         loop {
             match published.stage() {
                 Some(Stage::Answered) => return Ok(End::Answered),
                 Some(Stage::PassedOver) => return Ok(End::Again),
                 Some(Stage::Waiting | Stage::MustLead) => {
-                    if let Some(lead) = queue.try_lead(self.label)
+                    if (impatient || published.may_lead())
+                        && let Some(lead) = queue.try_lead(self.label)
                         && let Some(lead) = self.serve(lead, published)?
                     {
                         return Ok(End::Turn(lead));
@@ -150,8 +153,10 @@ impl Client<'_> {
             let progress = queue.progress();
             let near = published.tickets_ahead() <= limits::NEAR;
             let patience = if near { limits::PATIENCE } else { limits::PATIENCE_FAR };
-            match published.wait(until, patience) {
-                Waited::Patience if queue.progress() == progress => {
+            let waited = published.wait(until, patience);
+            impatient = waited == Waited::Patience && queue.progress() == progress;
+            match waited {
+                Waited::Patience if impatient => {
                     if let Some(lead) = queue.try_succeed(self.label)
                         && let Some(lead) = self.serve(lead, published)?
                     {
