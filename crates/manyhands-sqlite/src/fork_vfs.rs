@@ -17,11 +17,13 @@
 //!   the write lock without one, to read a torn header again or to recover: that is the real one.
 //! - The snapshot's header is captured with each read lock. SQLite compares its own copy with the
 //!   shared one after that, and starts again if they differ: the last capture is what it goes by.
-//! - A fork writes to no file: the shim refuses, as it refuses any exclusive lock. So neither a full
-//!   page cache nor a checkpoint nor a restart of the WAL gets through.
+//! - A fork writes to no file and takes no lock: the shim refuses. So neither a full page cache nor a
+//!   checkpoint nor a restart of the WAL gets through.
 //! - SQLite's rollback compares its header with the private one, which is the same: it never "cleans"
 //!   entries of the shared hash table that belong to others.
 //! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
+//! - A lock that SQLite gives back is given back, also when the view is stuck: the other connections of
+//!   the process would wait for it until this one is closed.
 
 use core::ffi::c_int;
 
@@ -37,7 +39,8 @@ const READ_LOCK_FIRST: c_int = 3;
 pub enum Promotion {
     /// The connection holds the real write lock: it can commit.
     Promoted,
-    /// Somebody has committed since the snapshot.
+    /// Somebody has committed since the snapshot; or there is no fork, or the system has no memory to
+    /// promote it. It never can be promoted.
     Stale,
     /// Somebody else holds the write lock at this moment.
     Busy,
@@ -92,8 +95,10 @@ impl Fork {
         self.view.as_ref().map_or(live.as_ptr(), View::address)
     }
 
+    /// Gives up the view. The connection stays armed: SQLite maps anew when the journal mode is WAL again.
     pub(crate) fn unmap(&mut self) {
-        *self = Fork::default();
+        let Fork { armed, overflowed, .. } = *self;
+        *self = Fork { armed, overflowed, ..Fork::default() };
     }
 
     /// Arms or disarms the connection.
@@ -105,19 +110,22 @@ impl Fork {
 
     /// SQLite asks for, or gives back, `count` locks from `offset` on.
     pub(crate) fn lock(&mut self, offset: c_int, count: c_int, flags: c_int) -> LockAnswer {
-        if self.view.as_ref().is_some_and(View::is_stuck) {
-            return LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK);
-        }
         let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
+        if taken && !self.forked && self.view.as_mut().is_some_and(|view| !view.is_shared_again()) {
+            return LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK);
+        }
         let write_lock = exclusive && (offset, count) == (WRITE_LOCK, 1);
         match (self.forked, taken) {
             (true, false) if write_lock => {
                 self.end();
                 LockAnswer::Imaginary(ffi::SQLITE_OK)
             }
-            // A fork needs no other: whoever asks is about to write.
-            (true, true) if exclusive => LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK),
+            // A fork needs no other: SQLite asks before it restarts the WAL, to write to it.
+            (true, true) => {
+                self.overflowed = true;
+                LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK)
+            }
             (false, true) if write_lock && self.armed => self.begin(),
             _ => LockAnswer::Real,
         }
@@ -142,11 +150,11 @@ impl Fork {
         }
     }
 
-    /// The unix VFS gave or took a lock.
+    /// The unix VFS gave a lock, or was asked to take it back: whatever it answers then, SQLite does not
+    /// hold it any more.
     pub(crate) fn locked(&mut self, offset: c_int, flags: c_int) {
         if offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0 {
             let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
-            // Not from the view: its first page may be private still, if SQLite reads anew in a fork.
             self.snapshot = self.view.as_ref().filter(|_| taken).map(View::live_header);
         }
     }
@@ -158,13 +166,18 @@ impl Fork {
     }
 
     /// Ends the imagination: the caller has just taken the real write lock. False when the snapshot is
-    /// not the newest any more; nothing has changed then.
+    /// not the newest any more, or the shared page cannot be had; nothing has changed then.
     pub(crate) fn become_real(&mut self) -> bool {
-        let (Some(view), Some(header)) = (&self.view, &self.snapshot) else { return false };
-        if !self.forked || !view.live_is(header) {
+        let (Some(view), Some(header)) = (&mut self.view, &self.snapshot) else { return false };
+        // SQLite has rolled back, and gives its lock back when the connection's last reader ends.
+        if !self.forked || self.overflowed {
             return false;
         }
-        self.end();
+        // SQLite would publish its commit in a page that stayed private, where nobody else sees it.
+        if !view.live_is(header) || !view.share_again() {
+            return false;
+        }
+        self.forked = false;
         self.armed = false;
         true
     }

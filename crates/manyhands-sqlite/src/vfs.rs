@@ -400,7 +400,7 @@ unsafe extern "C" fn shm_lock(
         return code;
     }
     let code = pass!(file, xShmLock, offset, count, flags);
-    if code == ffi::SQLITE_OK {
+    if code == ffi::SQLITE_OK || flags & ffi::SQLITE_SHM_UNLOCK != 0 {
         shim(file).fork.locked(offset, flags);
     }
     code
@@ -488,7 +488,10 @@ unsafe fn answer_fork_call(file: *mut ffi::sqlite3_file, call: &mut ForkCall) {
 unsafe fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
     const LOCK: c_int = ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_EXCLUSIVE;
     const UNLOCK: c_int = ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-    if !shim(file).fork.is_forked() || pass!(file, xShmLock, 0, 1, LOCK) != ffi::SQLITE_OK {
+    if !shim(file).fork.is_forked() {
+        return Promotion::Stale;
+    }
+    if pass!(file, xShmLock, 0, 1, LOCK) != ffi::SQLITE_OK {
         return Promotion::Busy;
     }
     if shim(file).fork.become_real() {

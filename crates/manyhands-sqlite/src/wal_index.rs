@@ -7,9 +7,9 @@
 //! stock SQLite copy in this process holds on it.
 //!
 //! What always holds: the view has the live memory's content, but for a private first page, which
-//! begins with the header of one snapshot. What can go wrong: the kernel has no memory for a mapping.
-//! Then there is no view, or the page stays private, and the view is *stuck*: its connection must not
-//! use the wal-index any more.
+//! begins with the header of one snapshot. What can go wrong: the kernel has no memory for a mapping,
+//! or the process has too many. Then there is no view, or the page stays private, and the view is
+//! *stuck*: its connection must not use the wal-index until the page is shared again.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -100,27 +100,30 @@ impl View {
         self.address.as_ptr().cast()
     }
 
-    /// True when a private page could not be given back.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.stuck
+    /// False while a private page cannot be given back: tries once more.
+    pub(crate) fn is_shared_again(&mut self) -> bool {
+        !self.stuck || self.share_again()
     }
 
-    fn word(base: NonNull<AtomicU64>, index: usize) -> &'static AtomicU64 {
-        // SAFETY: inside the first page, which is mapped; as `add` of a NonNull stays in its mapping.
+    /// A word of the first page at `base`, which is one of this view's two mappings.
+    fn word(&self, base: NonNull<AtomicU64>, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.page_bytes / 8);
+        // SAFETY: inside the first page, which is mapped as long as the view is.
         let word = unsafe { base.add(index) };
-        // SAFETY: aligned to 8, and only ever used as bytes by SQLite and as atomics here.
+        // SAFETY: aligned to 8, and only ever used as bytes by SQLite and as atomics here. What tears
+        // when SQLite writes meanwhile is noticed: it compares headers, or holds the write lock.
         unsafe { word.as_ref() }
     }
 
     /// The first header as it is in shared memory. Stable only while the caller holds the write lock.
     pub(crate) fn live_header(&self) -> Header {
-        core::array::from_fn(|index| View::word(self.live, index).load(Ordering::Relaxed))
+        core::array::from_fn(|index| self.word(self.live, index).load(Ordering::Relaxed))
     }
 
     /// True when both copies of the header in shared memory are `header`.
     pub(crate) fn live_is(&self, header: &Header) -> bool {
         (0..2 * HEADER_WORDS).all(|index| {
-            View::word(self.live, index).load(Ordering::Acquire) == header[index % HEADER_WORDS]
+            self.word(self.live, index).load(Ordering::Acquire) == header[index % HEADER_WORDS]
         })
     }
 
@@ -139,21 +142,23 @@ impl View {
         for index in 0..self.page_bytes / 8 {
             let word = match header.get(index % HEADER_WORDS) {
                 Some(word) if index < 2 * HEADER_WORDS => *word,
-                _ => View::word(self.live, index).load(Ordering::Relaxed),
+                _ => self.word(self.live, index).load(Ordering::Relaxed),
             };
-            View::word(self.address, index).store(word, Ordering::Relaxed);
+            self.word(self.address, index).store(word, Ordering::Relaxed);
         }
         true
     }
 
-    /// Gives the shared first page back to the connection.
-    pub(crate) fn share_again(&mut self) {
+    /// Gives the shared first page back to the connection. False when the system has no memory: the
+    /// page is private as before, and the view stuck.
+    pub(crate) fn share_again(&mut self) -> bool {
         // Not through rustix, whose 1.1.6 passes MAP_FIXED where MREMAP_FIXED is meant.
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let (live, address) = (self.live.as_ptr().cast(), self.address());
         // SAFETY: both pages are mapped, the second by this view; see `make_private` and `of`.
         let mapped = unsafe { libc::mremap(live, 0, self.page_bytes, flags, address) };
-        self.stuck |= mapped == libc::MAP_FAILED;
+        self.stuck = mapped == libc::MAP_FAILED;
+        !self.stuck
     }
 }
 

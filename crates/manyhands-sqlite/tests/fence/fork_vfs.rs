@@ -1,5 +1,10 @@
 //! The fork: a transaction that writes on its own snapshot while others commit.
 
+mod lock;
+mod snapshot;
+mod rollback;
+mod spill;
+
 use manyhands_sqlite::{Connection, OpenMode, Promotion};
 use tempfile::TempDir;
 
@@ -14,7 +19,7 @@ impl Stage {
         let path = directory.path().join("a.db");
         let stage = Stage { _directory: directory, path };
         let first = stage.connect();
-        first.execute("PRAGMA journal_mode=WAL").expect("WAL");
+        first.execute("PRAGMA page_size=512; PRAGMA journal_mode=WAL").expect("WAL");
         first.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, n)").expect("a table");
         first.execute("INSERT INTO t VALUES (1, 0), (2, 0)").expect("rows");
         stage
@@ -23,8 +28,18 @@ impl Stage {
     fn connect(&self) -> Connection {
         let connection =
             Connection::open(&self.path, OpenMode::ReadWriteCreate, false).expect("opens");
-        connection.execute("PRAGMA wal_autocheckpoint=0").expect("set");
+        connection.execute("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=OFF").expect("set");
         connection
+    }
+
+    /// The bytes of a file beside the database: `wal` or `shm`. No stock copy of SQLite may be on it in
+    /// this process: to close a file drops its locks.
+    fn bytes(&self, suffix: &str) -> Vec<u8> {
+        std::fs::read(self.beside(suffix)).expect("the file is there")
+    }
+
+    fn beside(&self, suffix: &str) -> std::path::PathBuf {
+        self.path.with_extension(format!("db-{suffix}"))
     }
 
     /// A connection whose fork has set the first row to `n`.
@@ -36,6 +51,10 @@ impl Stage {
         assert!(connection.fork_status().forked);
         connection
     }
+}
+
+fn text(connection: &Connection, sql: &str) -> String {
+    connection.query_text(sql).expect("reads")
 }
 
 fn n(connection: &Connection, id: i64) -> i64 {
