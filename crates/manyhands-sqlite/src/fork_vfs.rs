@@ -168,13 +168,8 @@ impl Fork {
     /// Ends the imagination: the caller has just taken the real write lock. False when the snapshot is
     /// not the newest any more, or the shared page cannot be had; nothing has changed then.
     pub(crate) fn become_real(&mut self) -> bool {
-        let (Some(view), Some(header)) = (&mut self.view, &self.snapshot) else { return false };
-        // SQLite has rolled back, and gives its lock back when the connection's last reader ends.
-        if !self.forked || self.overflowed {
-            return false;
-        }
         // SQLite would publish its commit in a page that stayed private, where nobody else sees it.
-        if !view.live_is(header) || !view.share_again() {
+        if !self.is_newest() || !self.view.as_mut().is_some_and(View::share_again) {
             return false;
         }
         self.forked = false;
@@ -182,8 +177,11 @@ impl Fork {
         true
     }
 
-    pub(crate) fn is_forked(&self) -> bool {
-        self.forked
+    /// True for a fork whose snapshot is the newest. It stays so only under the real write lock.
+    pub(crate) fn is_newest(&self) -> bool {
+        let (Some(view), Some(header)) = (&self.view, &self.snapshot) else { return false };
+        // SQLite has rolled back what overflowed, and holds its lock until its last reader ends.
+        self.forked && !self.overflowed && view.live_is(header)
     }
 
     pub(crate) fn status(&self) -> ForkStatus {

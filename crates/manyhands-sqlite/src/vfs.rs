@@ -488,7 +488,8 @@ unsafe fn answer_fork_call(file: *mut ffi::sqlite3_file, call: &mut ForkCall) {
 unsafe fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
     const LOCK: c_int = ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_EXCLUSIVE;
     const UNLOCK: c_int = ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-    if !shim(file).fork.is_forked() {
+    // A glance first: who is stale must not hold the lock in the way of others.
+    if !shim(file).fork.is_newest() {
         return Promotion::Stale;
     }
     if pass!(file, xShmLock, 0, 1, LOCK) != ffi::SQLITE_OK {

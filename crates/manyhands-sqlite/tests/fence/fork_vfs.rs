@@ -4,6 +4,9 @@ mod lock;
 mod snapshot;
 mod rollback;
 mod spill;
+mod neighbours;
+mod memory;
+mod race;
 
 use manyhands_sqlite::{Connection, OpenMode, Promotion};
 use tempfile::TempDir;
@@ -25,9 +28,12 @@ impl Stage {
         stage
     }
 
+    fn connect_without_reading(&self) -> Connection {
+        Connection::open(&self.path, OpenMode::ReadWriteCreate, false).expect("opens")
+    }
+
     fn connect(&self) -> Connection {
-        let connection =
-            Connection::open(&self.path, OpenMode::ReadWriteCreate, false).expect("opens");
+        let connection = self.connect_without_reading();
         connection.execute("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=OFF").expect("set");
         connection
     }
@@ -48,7 +54,8 @@ impl Stage {
         connection.arm_fork(true);
         connection.execute("BEGIN").expect("begins");
         connection.execute(&format!("UPDATE t SET n = {n} WHERE id = 1")).expect("writes");
-        assert!(connection.fork_status().forked);
+        let status = connection.fork_status();
+        assert!(status.forked && !status.overflowed, "{status:?}");
         connection
     }
 }

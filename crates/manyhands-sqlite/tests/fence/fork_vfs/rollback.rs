@@ -92,9 +92,9 @@ fn a_commit_without_promotion_leaves_the_index_whole() {
 }
 
 #[test]
-fn a_promotion_that_comes_too_early_leaves_the_index_whole() {
+fn a_stale_promotion_leaves_the_index_whole() {
     check(|fork| {
-        assert_eq!(fork.promote_fork(), Promotion::Busy);
+        assert_eq!(fork.promote_fork(), Promotion::Stale, "it does not ask for the lock first");
         fork.execute("ROLLBACK").expect("rolls back");
         ends(&fork);
     });
