@@ -51,7 +51,8 @@ pub enum Promotion {
 pub struct ForkStatus {
     /// SQLite believes that it holds the write lock.
     pub forked: bool,
-    /// SQLite wanted to write to a file meanwhile, was refused, and has rolled the transaction back.
+    /// SQLite wanted to write to a file, was refused (`SQLITE_IOERR_WRITE`), and has rolled the last fork
+    /// back.
     pub overflowed: bool,
     /// The snapshot of the open read transaction.
     pub snapshot: Option<WalIndexHeader>,
@@ -101,10 +102,10 @@ impl Fork {
         *self = Fork { armed, overflowed, ..Fork::default() };
     }
 
-    /// Arms or disarms the connection.
+    /// Arms or disarms the connection. A fork that goes on ends as if nothing had been said: SQLite gives
+    /// the lock of one that overflowed back only when the connection's last reader has ended.
     pub(crate) fn arm(&mut self, armed: bool) {
-        assert!(!self.forked, "a fork ends before its connection is disarmed");
-        self.overflowed = false;
+        self.overflowed &= self.forked;
         self.armed = armed;
     }
 
@@ -121,10 +122,10 @@ impl Fork {
                 self.end();
                 LockAnswer::Imaginary(ffi::SQLITE_OK)
             }
-            // A fork needs no other: SQLite asks before it restarts the WAL, to write to it.
+            // A fork needs no other: SQLite is about to write, and asks to restart the WAL first.
             (true, true) => {
                 self.overflowed = true;
-                LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK)
+                LockAnswer::Imaginary(ffi::SQLITE_IOERR_WRITE)
             }
             (false, true) if write_lock && self.armed => self.begin(),
             _ => LockAnswer::Real,
@@ -140,6 +141,7 @@ impl Fork {
             return LockAnswer::Imaginary(ffi::SQLITE_IOERR_NOMEM);
         }
         self.forked = true;
+        self.overflowed = false;
         LockAnswer::Imaginary(ffi::SQLITE_OK)
     }
 

@@ -23,21 +23,25 @@ fn check(prepare: impl FnOnce(&Stage, &Connection)) {
     let mut reader = fork.prepare_one("SELECT n FROM t").expect("compiles");
     reader.step().expect("a row");
     let refused = fork.execute(ROWS).expect_err("too many pages");
-    assert_eq!(refused.code.primary(), libsqlite3_sys::SQLITE_IOERR, "{refused}");
+    assert_eq!(refused.code.0, libsqlite3_sys::SQLITE_IOERR_WRITE, "{refused}");
     assert!(before == files(), "no byte is written");
     assert!(fork.fork_status().overflowed);
     assert!(fork.is_autocommit(), "SQLite has rolled back");
     // Its pager is in the error state until the reader has ended.
+    fork.arm_fork(false);
+    fork.arm_fork(true);
+    assert!(fork.fork_status().overflowed);
     assert_eq!(fork.promote_fork(), Promotion::Stale);
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("nobody holds the lock");
     reader.step().expect_err("rolled back under it");
     drop(reader);
-    assert!(!fork.fork_status().forked);
+    let status = fork.fork_status();
+    assert!(status.overflowed && !status.forked, "{status:?}");
 
     assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
-    fork.arm_fork(true);
-    assert!(!fork.fork_status().overflowed);
     fork.execute("BEGIN; UPDATE t SET n = 20 WHERE id = 1").expect("a small one");
+    let status = fork.fork_status();
+    assert!(!status.overflowed && status.forked, "{status:?}");
     assert_eq!(fork.promote_fork(), Promotion::Promoted);
     fork.execute(ROWS).expect("with the real lock it may be as large as it likes");
     fork.execute("COMMIT").expect("commits");
