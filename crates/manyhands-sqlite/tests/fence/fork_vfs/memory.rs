@@ -154,3 +154,29 @@ fn no_memory_for_a_view() {
         assert_eq!(n(&other, 1), 10);
     });
 }
+
+/// The address space is used up (`ulimit -v`): the kernel refuses before it takes the old page away,
+/// else the next look at the wal-index would be a crash.
+#[test]
+fn no_address_space_for_the_shared_page() {
+    tell("fork_vfs::memory::no_address_space_for_the_shared_page", || {
+        let stage = Stage::new();
+        let (fork, other) = (stage.forked(10), stage.connect());
+        other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");
+        let mut rollback = fork.prepare_one("ROLLBACK").expect("compiles");
+        let limit = |bytes: libc::rlim_t| {
+            let limits = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: limits of this process, which is the story's own.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limits) }, 0);
+        };
+        limit(1);
+        rollback.step().expect("rolls back");
+        let promoted = fork.promote_fork();
+        let status = fork.fork_status();
+        limit(libc::RLIM_INFINITY);
+        assert_eq!(promoted, Promotion::Stale);
+        assert!(!status.forked && status.live.is_some(), "{status:?}");
+        assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
+        assert_eq!(text(&other, "PRAGMA integrity_check"), "ok");
+    });
+}
