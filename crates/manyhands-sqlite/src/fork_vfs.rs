@@ -39,8 +39,8 @@ const READ_LOCK_FIRST: c_int = 3;
 pub enum Promotion {
     /// The connection holds the real write lock: it can commit.
     Promoted,
-    /// Somebody has committed since the snapshot; or there is no fork, or the system has no memory to
-    /// promote it. It never can be promoted.
+    /// Somebody has committed since the snapshot. Or there is no fork, or it overflowed, or the system
+    /// has no memory to map the shared page: all that is left is a rollback.
     Stale,
     /// Somebody else holds the write lock at this moment.
     Busy,

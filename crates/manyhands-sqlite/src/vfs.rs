@@ -518,8 +518,9 @@ unsafe fn call_fork(handle: *mut ffi::sqlite3, request: ForkRequest) -> ForkCall
 
 impl Connection {
     /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
-    /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view of the wal-index
-    /// the transaction takes the real lock all the same; [`Connection::fork_status`] tells.
+    /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view
+    /// of the wal-index the transaction takes the real lock all the same; [`Connection::fork_status`]
+    /// tells.
     pub fn arm_fork(&self, armed: bool) {
         // SAFETY: the connection is open, through the shim.
         unsafe { call_fork(self.raw(), ForkRequest::Arm(armed)) };
