@@ -22,8 +22,11 @@
 //! - SQLite's rollback compares its header with the private one, which is the same: it never "cleans"
 //!   entries of the shared hash table that belong to others.
 //! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
-//! - A lock that SQLite gives back is given back, also when the view is stuck: the other connections of
-//!   the process would wait for it until this one is closed.
+//! - After a fork the page stays private while SQLite only reads. What SQLite then changes in it, its own
+//!   read mark, is copied into the shared one while its exclusive lock is held. Before any other lock
+//!   is taken, the page is shared again.
+//! - A lock that SQLite gives back is given back, also when the page cannot be shared again: the other
+//!   connections of the process would wait for it until this one is closed.
 
 use core::ffi::c_int;
 
@@ -78,6 +81,8 @@ pub(crate) struct Fork {
     overflowed: bool,
     /// Captured when the read lock was taken; `None` without one.
     snapshot: Option<Header>,
+    /// How often in a row SQLite took a read lock for a header that was not the newest any more.
+    stale_begins: u32,
 }
 
 impl Fork {
@@ -102,24 +107,25 @@ impl Fork {
         *self = Fork { armed, overflowed, ..Fork::default() };
     }
 
-    /// Arms or disarms the connection. A fork that goes on ends as if nothing had been said: SQLite gives
+    /// Arms or disarms the connection, and shows it the newest header if it does not read yet. A fork that goes on ends as if nothing had been said: SQLite gives
     /// the lock of one that overflowed back only when the connection's last reader has ended.
     pub(crate) fn arm(&mut self, armed: bool) {
         self.overflowed &= self.forked;
         self.armed = armed;
+        if let Some(view) = self.private_view().filter(|_| armed && self.snapshot.is_none()) {
+            // Without this SQLite would begin with an old header, notice it, and begin anew.
+            view.refresh();
+        }
     }
 
     /// SQLite asks for, or gives back, `count` locks from `offset` on.
     pub(crate) fn lock(&mut self, offset: c_int, count: c_int, flags: c_int) -> LockAnswer {
         let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
-        if taken && !self.forked && self.view.as_mut().is_some_and(|view| !view.is_shared_again()) {
-            return LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK);
-        }
         let write_lock = exclusive && (offset, count) == (WRITE_LOCK, 1);
         match (self.forked, taken) {
             (true, false) if write_lock => {
-                self.end();
+                self.forked = false;
                 LockAnswer::Imaginary(ffi::SQLITE_OK)
             }
             // A fork needs no other: SQLite is about to write, and asks to restart the WAL first.
@@ -127,12 +133,16 @@ impl Fork {
                 self.overflowed = true;
                 LockAnswer::Imaginary(ffi::SQLITE_IOERR_WRITE)
             }
-            (false, true) if write_lock && self.armed => self.begin(),
-            _ => LockAnswer::Real,
+            (false, true) if write_lock && self.armed && self.snapshot.is_some() => self.begin(),
+            (false, true) => self.lock_really(offset, count, exclusive),
+            (_, false) => {
+                self.publish_read_mark(offset, count, exclusive);
+                LockAnswer::Real
+            }
         }
     }
 
-    /// The imaginary write lock, if there is a snapshot to write on.
+    /// The imaginary write lock, to write on the snapshot.
     fn begin(&mut self) -> LockAnswer {
         let (Some(view), Some(header)) = (&mut self.view, &self.snapshot) else {
             return LockAnswer::Real;
@@ -145,19 +155,65 @@ impl Fork {
         LockAnswer::Imaginary(ffi::SQLITE_OK)
     }
 
-    fn end(&mut self) {
-        self.forked = false;
-        if let Some(view) = &mut self.view {
-            view.share_again();
+    /// Whoever gets another lock than one to read may change the shared page: it must see that.
+    fn lock_really(&mut self, offset: c_int, count: c_int, exclusive: bool) -> LockAnswer {
+        let reads = offset >= READ_LOCK_FIRST && (!exclusive || count == 1);
+        if reads || self.view.as_mut().is_none_or(View::share_again) {
+            LockAnswer::Real
+        } else {
+            LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK)
         }
+    }
+
+    /// SQLite gives the exclusive lock on a read mark back, which it has set in its view.
+    fn publish_read_mark(&mut self, offset: c_int, count: c_int, exclusive: bool) {
+        if let Some(view) = self.private_view()
+            && exclusive
+            && count == 1
+            && offset >= READ_LOCK_FIRST
+        {
+            view.publish_read_mark((offset - READ_LOCK_FIRST) as usize);
+        }
+    }
+
+    fn private_view(&self) -> Option<&View> {
+        self.view.as_ref().filter(|view| view.is_private())
+    }
+
+    /// The unix VFS did not give a lock. SQLite will sleep and try again, and must then see what has
+    /// changed meanwhile.
+    pub(crate) fn not_locked(&mut self) {
+        self.share();
     }
 
     /// The unix VFS gave a lock, or was asked to take it back: whatever it answers then, SQLite does not
     /// hold it any more.
     pub(crate) fn locked(&mut self, offset: c_int, flags: c_int) {
-        if offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0 {
-            let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
-            self.snapshot = self.view.as_ref().filter(|_| taken).map(View::live_header);
+        let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
+        let reads = offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0;
+        if let Some(view) = self.private_view().filter(|_| taken) {
+            let before = view.header();
+            view.refresh();
+            if reads {
+                // SQLite has gone by an older header: it will notice, and begin anew. It sleeps between,
+                // so the header may be old again: once more, and it sees the shared page.
+                let stale = view.header() != before;
+                self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
+                if self.stale_begins >= 2 {
+                    self.share();
+                }
+            }
+        }
+        if reads {
+            self.snapshot = self.view.as_ref().filter(|_| taken).map(View::header);
+        }
+    }
+
+    /// Gives the shared page back, if that is possible: it stays private if not, and can be read.
+    fn share(&mut self) {
+        self.stale_begins = 0;
+        if let Some(view) = self.view.as_mut().filter(|_| !self.forked) {
+            view.share_again();
         }
     }
 

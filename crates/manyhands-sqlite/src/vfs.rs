@@ -402,6 +402,8 @@ unsafe extern "C" fn shm_lock(
     let code = pass!(file, xShmLock, offset, count, flags);
     if code == ffi::SQLITE_OK || flags & ffi::SQLITE_SHM_UNLOCK != 0 {
         shim(file).fork.locked(offset, flags);
+    } else {
+        shim(file).fork.not_locked();
     }
     code
 }

@@ -6,10 +6,14 @@
 //! first one, not from a descriptor: to open and close one of the -shm file would drop the locks that a
 //! stock SQLite copy in this process holds on it.
 //!
-//! What always holds: the view has the live memory's content, but for a private first page, which
-//! begins with the header of one snapshot. What can go wrong: the kernel has no memory for a mapping,
-//! or the process has too many. Then there is no view, or the page stays private, and the view is
-//! *stuck*: its connection must not use the wal-index until the page is shared again.
+//! To replace a page costs more than a small transaction, and the processors that run the process's
+//! other threads are interrupted for it. So a page that became private stays so until SQLite wants to
+//! change the shared one, and is made like it whenever SQLite has taken a lock ([`View::refresh`]).
+//!
+//! What always holds: the view has the live memory's content, but for a private first page: that has
+//! what the shared one had when it was last refreshed. What can go wrong: the kernel has no memory for
+//! a mapping. Then there is no view, or the page stays private, and whatever would change the shared
+//! page is refused.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -22,6 +26,9 @@ const REGION_BYTES: usize = 32 * 1024;
 /// Bytes of the header, of which the region begins with two copies.
 pub(crate) const HEADER_BYTES: usize = 48;
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
+
+/// Where the read marks begin, which are numbers of 32 bits (<https://sqlite.org/walformat.html>, 2.1).
+const READ_MARKS_AT: usize = 100;
 
 /// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +84,7 @@ pub(crate) struct View {
     /// Bytes of it, and of its first page.
     bytes: usize,
     page_bytes: usize,
-    stuck: bool,
+    private: bool,
 }
 
 impl View {
@@ -92,7 +99,7 @@ impl View {
         // SAFETY: mapped, and at least one page long.
         let address = unsafe { mm::mremap(live.as_ptr(), 0, bytes, MremapFlags::MAYMOVE) }.ok()?;
         let address = NonNull::new(address)?.cast();
-        Some(View { live: live.cast(), address, bytes, page_bytes, stuck: false })
+        Some(View { live: live.cast(), address, bytes, page_bytes, private: false })
     }
 
     /// Where the connection finds the region.
@@ -100,9 +107,9 @@ impl View {
         self.address.as_ptr().cast()
     }
 
-    /// False while a private page cannot be given back: tries once more.
-    pub(crate) fn is_shared_again(&mut self) -> bool {
-        !self.stuck || self.share_again()
+    /// True while the first page is private memory.
+    pub(crate) fn is_private(&self) -> bool {
+        self.private
     }
 
     /// A word of the first page at `base`, which is one of this view's two mappings.
@@ -127,9 +134,19 @@ impl View {
         })
     }
 
-    /// Replaces the first page by private memory that begins with two copies of `header`. False when
-    /// the system has no memory; nothing has changed then.
+    /// The first header as the connection sees it.
+    pub(crate) fn header(&self) -> Header {
+        core::array::from_fn(|index| self.word(self.address, index).load(Ordering::Relaxed))
+    }
+
+    /// Replaces the first page by private memory that begins with two copies of `header`, if it is not
+    /// private yet: then it has that header already. False when the system has no memory; nothing has
+    /// changed then.
     pub(crate) fn make_private(&mut self, header: &Header) -> bool {
+        if self.private {
+            debug_assert!(self.header() == *header);
+            return true;
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::POPULATE;
         // SAFETY: replaces a page that this view owns, and that no other thread uses: the caller is
@@ -139,26 +156,68 @@ impl View {
         if mapped.is_err() {
             return false;
         }
-        for index in 0..self.page_bytes / 8 {
-            let word = match header.get(index % HEADER_WORDS) {
-                Some(word) if index < 2 * HEADER_WORDS => *word,
-                _ => self.word(self.live, index).load(Ordering::Relaxed),
-            };
-            self.word(self.address, index).store(word, Ordering::Relaxed);
+        self.private = true;
+        for (index, word) in header.iter().chain(header).enumerate() {
+            self.word(self.address, index).store(*word, Ordering::Relaxed);
         }
+        self.copy_beyond_headers();
         true
     }
 
+    /// Makes a private first page like the shared one, headers first: so it never lacks an entry that the
+    /// header promises.
+    pub(crate) fn refresh(&self) {
+        // A writer that publishes at this moment needs nanoseconds; one that died here never ends, and
+        // SQLite shall see that.
+        const TRIES_MAX: usize = 100;
+        for _ in 0..TRIES_MAX {
+            for index in 0..2 * HEADER_WORDS {
+                let word = self.word(self.live, index).load(Ordering::Acquire);
+                self.word(self.address, index).store(word, Ordering::Relaxed);
+            }
+            if self.live_is(&self.header()) {
+                break;
+            }
+            core::hint::spin_loop();
+        }
+        self.copy_beyond_headers();
+    }
+
+    fn copy_beyond_headers(&self) {
+        for index in 2 * HEADER_WORDS..self.page_bytes / 8 {
+            let word = self.word(self.live, index).load(Ordering::Relaxed);
+            self.word(self.address, index).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies a read mark that SQLite has set in a private page into the shared one. Only while the
+    /// connection holds the exclusive lock on it.
+    pub(crate) fn publish_read_mark(&self, index: usize) {
+        // Two marks share a word.
+        let place = READ_MARKS_AT + 4 * index;
+        let (word, high) = (place / 8, !place.is_multiple_of(8));
+        let mask =
+            if high == cfg!(target_endian = "little") { u64::MAX << 32 } else { u64::MAX >> 32 };
+        let mark = self.word(self.address, word).load(Ordering::Relaxed) & mask;
+        let shared = self.word(self.live, word);
+        let set = |old| Some(old & !mask | mark);
+        // Release: who sees the lock free sees the mark.
+        let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
+    }
+
     /// Gives the shared first page back to the connection. False when the system has no memory: the
-    /// page is private as before, and the view stuck.
+    /// page is private as before.
     pub(crate) fn share_again(&mut self) -> bool {
+        if !self.private {
+            return true;
+        }
         // Not through rustix, whose 1.1.6 passes MAP_FIXED where MREMAP_FIXED is meant.
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let (live, address) = (self.live.as_ptr().cast(), self.address());
         // SAFETY: both pages are mapped, the second by this view; see `make_private` and `of`.
         let mapped = unsafe { libc::mremap(live, 0, self.page_bytes, flags, address) };
-        self.stuck = mapped == libc::MAP_FAILED;
-        !self.stuck
+        self.private = mapped == libc::MAP_FAILED;
+        !self.private
     }
 }
 
