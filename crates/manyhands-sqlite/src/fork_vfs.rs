@@ -50,7 +50,7 @@ pub enum Promotion {
 }
 
 /// How a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ForkStatus {
     /// SQLite believes that it holds the write lock.
     pub forked: bool,
@@ -61,6 +61,9 @@ pub struct ForkStatus {
     pub snapshot: Option<WalIndexHeader>,
     /// The header in shared memory at this moment.
     pub live: Option<WalIndexHeader>,
+    /// The header when the connection last took the real write lock: nobody else has committed between it
+    /// and this connection's next commit.
+    pub locked: Option<WalIndexHeader>,
 }
 
 /// What the shim answers to a request for a lock.
@@ -81,6 +84,8 @@ pub(crate) struct Fork {
     overflowed: bool,
     /// Captured when the read lock was taken; `None` without one.
     snapshot: Option<Header>,
+    /// Captured when the real write lock was taken.
+    locked: Option<Header>,
     /// How often in a row SQLite took a read lock for a header that was not the newest any more.
     stale_begins: u32,
 }
@@ -207,6 +212,9 @@ impl Fork {
         if reads {
             self.snapshot = self.view.as_ref().filter(|_| taken).map(View::header);
         }
+        if taken && offset == WRITE_LOCK {
+            self.locked = self.view.as_ref().map(View::live_header);
+        }
     }
 
     /// Gives the shared page back, if that is possible: it stays private if not, and can be read.
@@ -232,6 +240,7 @@ impl Fork {
         }
         self.forked = false;
         self.armed = false;
+        self.locked = self.snapshot;
         true
     }
 
@@ -248,6 +257,7 @@ impl Fork {
             overflowed: self.overflowed,
             snapshot: self.snapshot.as_ref().map(WalIndexHeader::of),
             live: self.view.as_ref().map(|view| WalIndexHeader::of(&view.live_header())),
+            locked: self.locked.as_ref().map(WalIndexHeader::of),
         }
     }
 }

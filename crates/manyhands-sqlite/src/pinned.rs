@@ -39,18 +39,20 @@ pub struct Pinned {
     /// Where the dice begin. The time is part of it: equal seeds at different times give different
     /// numbers.
     pub seed: u64,
+    /// Which statement of the transaction it is for: each has dice of its own.
+    pub statement: u64,
 }
 
 impl Pinned {
     /// The real time, also under a pin, and a seed that is fresh chance.
     pub fn now() -> Pinned {
-        Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed() }
+        Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed(), statement: 0 }
     }
 
     /// The same clock, and dice of its own for the statement that has this number.
     #[must_use]
     pub fn for_statement(self, ordinal: u64) -> Pinned {
-        Pinned { seed: dice::statement_seed(self, ordinal), ..self }
+        Pinned { statement: ordinal, ..self }
     }
 }
 
@@ -65,7 +67,7 @@ impl Pinned {
 ///
 /// let connection = Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false)?;
 /// connection.make_repeatable()?;
-/// let pinned = Pinned { time_ms: 211_845_067_200_000, seed: 7 };
+/// let pinned = Pinned { time_ms: 211_845_067_200_000, seed: 7, statement: 0 };
 /// let guard = pin(pinned);
 /// assert_eq!(connection.query_text("select datetime('now')")?, "2001-01-01 00:00:00");
 /// let number = connection.query_integer("select random()")?;
@@ -105,7 +107,7 @@ impl Drop for PinGuard {
 pub struct Paused {
     pinned: Pinned,
     /// `None` until the first draw.
-    dice: Option<ChaCha20Rng>,
+    dice: Option<Box<ChaCha20Rng>>,
 }
 
 impl Paused {

@@ -509,7 +509,7 @@ unsafe fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
 /// # Safety
 /// `handle` is an open connection that was opened through the shim.
 unsafe fn call_fork(handle: *mut ffi::sqlite3, request: ForkRequest) -> ForkCall {
-    let status = ForkStatus { forked: false, overflowed: false, snapshot: None, live: None };
+    let status = ForkStatus::default();
     let mut call = ForkCall { request, promotion: Promotion::Busy, status };
     let argument = (&raw mut call).cast();
     // A database that is no file knows no such call, and leaves all as it is.

@@ -111,7 +111,9 @@ fn execute_batch(
 
 /// Notes which tables the batch has written, for transactions that read them before.
 fn note_commit(lead: &mut Lead, executor: &Executor) {
-    if let (Some(before), Some(after)) = (executor.before(), executor.connection().wal_index()) {
+    if let (Some(before), Some(after)) = (executor.before(), executor.connection().wal_index())
+        && after.change == before.change.wrapping_add(1)
+    {
         lead.note_commit(&CommitNote {
             change: after.change,
             before: before.checksum,

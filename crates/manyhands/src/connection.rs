@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::Lead;
-use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
 use crate::Error;
 use crate::busy::BusyWait;
@@ -41,8 +41,6 @@ pub struct Connection {
     pub(crate) turns: Vec<(FileId, Lead)>,
     /// When it took the first of them.
     pub(crate) turn_taken: Instant,
-    /// The wal-index header before the first of them wrote, if it is known.
-    pub(crate) turn_before: Option<WalIndexHeader>,
     /// The tables that were written in them.
     pub(crate) turn_written: TableSet,
     /// The open transaction, while it is on a fork.
@@ -80,7 +78,6 @@ impl Connection {
             attached: BTreeMap::new(),
             turns: Vec::new(),
             turn_taken: Instant::now(),
-            turn_before: None,
             turn_written: TableSet::NONE,
             optimistic: None,
             savepoints: Savepoints::default(),
@@ -133,7 +130,8 @@ impl Connection {
     /// fails with [`Error::is_timeout`] and has written nothing.
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         self.begin_operation()?;
-        let mut prepared = self.take_prepared(sql)?;
+        let mut prepared =
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
         let result = self.carry_out(&mut prepared, values);
         self.put_back(prepared);
         result
@@ -299,14 +297,16 @@ impl Connection {
         if self.sqlite().is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
     }
 
-    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Prepared, Error> {
+    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
         if let Some(prepared) = self.open_mut().statements.pop(sql) {
             return Ok(prepared);
         }
-        let sql = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
-        let (prepared, used) = self.compile(sql)?;
-        let prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
-        if self.sqlite().prepare(&sql[used..])?.0.is_some() {
+        let known = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
+        let (prepared, used) = self.compile(known)?;
+        let mut prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        // It is found again by what the application wrote, white space and comments included.
+        prepared.sql = sql.into();
+        if self.sqlite().prepare(&known[used..])?.0.is_some() {
             return Err(Error::refused(
                 "more than one statement was given; use execute_script, or batch",
             ));
@@ -314,18 +314,18 @@ impl Connection {
         Ok(prepared)
     }
 
-    fn compile(&self, sql: &str) -> Result<(Option<Prepared>, usize), Error> {
+    pub(crate) fn compile(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         self.open().compiler.compile(self.sqlite(), sql).map_err(|error| self.describe(error))
     }
 
     /// Keeps a compiled statement for its next use.
-    pub(crate) fn put_back(&mut self, mut prepared: Prepared) {
+    pub(crate) fn put_back(&mut self, mut prepared: Box<Prepared>) {
         if prepared.rewriting.is_stale() {
             prepared.rewriting = Rewriting::default();
         }
         // One that SQLite has compiled again may touch other tables, and have another route.
         if !prepared.is_stale() {
-            self.open_mut().statements.put(prepared.sql.to_string(), prepared);
+            self.open_mut().statements.put(Arc::clone(&prepared.sql), prepared);
         }
     }
 

@@ -21,7 +21,7 @@ use manyhands_sqlite::{
 };
 
 use crate::busy::BusyWait;
-use crate::ids::{IdFunction, Rewriting};
+use crate::ids::{IdFunction, Recorded, Rewriting};
 use crate::limits;
 use crate::prepared;
 use crate::request::{
@@ -48,7 +48,7 @@ pub(crate) enum Executed {
 pub(crate) struct Executor {
     connection: sqlite::Connection,
     busy: BusyWait,
-    statements: LruCache<String, Known>,
+    statements: LruCache<Arc<str>, Box<Known>>,
     virtual_tables: VirtualTables,
     session: Option<Session>,
     pub(crate) counters: Arc<SessionCounters>,
@@ -67,6 +67,7 @@ pub(crate) struct Executor {
 /// A compiled statement and what is known of it.
 #[derive(Debug)]
 pub(crate) struct Known {
+    sql: Arc<str>,
     pub(crate) statement: Statement,
     pub(crate) touches: Touches,
     /// It answers about the session: its result depends on more than tables.
@@ -87,6 +88,10 @@ impl Known {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
 }
+
+/// The statements of a request, by the number of their text.
+#[derive(Debug, Default)]
+pub(crate) struct Taken(Vec<Option<Box<Known>>>);
 
 /// What the callbacks of the connection look at.
 #[derive(Debug, Default)]
@@ -214,28 +219,47 @@ impl Executor {
     /// Runs SQL of the executor's own.
     pub(crate) fn internal(&mut self, sql: &str) -> Result<(), sqlite::Error> {
         self.control.internal.store(true, Ordering::Relaxed);
-        let result = self.known(sql).and_then(|known| {
+        let result = self.take(sql).and_then(|mut known| {
             while known.statement.step()? == Step::Row {}
             known.statement.reset();
+            self.put_back(known);
             Ok(())
         });
         self.control.internal.store(false, Ordering::Relaxed);
         result
     }
 
-    /// The compiled statement for `sql`.
-    pub(crate) fn known(&mut self, sql: &str) -> Result<&mut Known, sqlite::Error> {
-        let stale = self.statements.get(sql).map(Known::is_stale);
-        if stale != Some(false) {
-            let known = self.compile(sql)?;
-            self.statements.put(sql.to_string(), known);
+    /// The compiled statement for `sql`, to be put back.
+    fn take(&mut self, sql: &str) -> Result<Box<Known>, sqlite::Error> {
+        match self.statements.pop(sql) {
+            Some(known) => Ok(known),
+            None => self.compile(sql).map(Box::new),
         }
-        Ok(self.statements.get_mut(sql).expect("found or put above"))
     }
 
-    /// What is known of a statement that was just run, also if it has become stale.
-    pub(crate) fn known_now(&self, sql: &str) -> &Known {
-        self.statements.peek(sql).expect("it was just run")
+    fn put_back(&mut self, known: Box<Known>) {
+        if !known.is_stale() {
+            self.statements.put(Arc::clone(&known.sql), known);
+        }
+    }
+
+    /// The compiled statement for one of a request's, kept in `taken` until the request is done.
+    pub(crate) fn known<'t>(
+        &mut self,
+        request: &Request<'_>,
+        statement: &StatementRequest<'_>,
+        taken: &'t mut Taken,
+    ) -> Result<&'t mut Known, sqlite::Error> {
+        let index = statement.text as usize;
+        let sql = request.texts.get(index).copied().unwrap_or_default();
+        if taken.0.len() <= index {
+            taken.0.resize_with(request.texts.len().max(1), || None);
+        }
+        let place = &mut taken.0[index.min(request.texts.len().saturating_sub(1))];
+        if place.as_ref().is_none_or(|known| known.is_stale()) {
+            *place = Some(self.take(sql)?);
+        }
+        Ok(place.as_mut().expect("there, or taken above"))
     }
 
     fn compile(&mut self, sql: &str) -> Result<Known, sqlite::Error> {
@@ -251,6 +275,7 @@ impl Executor {
         };
         self.control.internal.store(internal, Ordering::Relaxed);
         Ok(Known {
+            sql: sql.into(),
             touches,
             session_function: facts.session_function,
             changes_rows: facts.changes_rows(),
@@ -331,15 +356,17 @@ impl Executor {
             self.connection.total_changes(),
         );
         self.connection.set_last_insert_rowid(request.before.last_insert_rowid);
+        let mut taken = Taken::default();
         let executed = match &request.origin {
             Some(origin) => {
                 self.control.savepoints.store(true, Ordering::Relaxed);
-                let replayed = self.replay(&request, origin, since(origin));
+                let replayed = self.replay(&request, origin, since(origin), &mut taken);
                 self.control.savepoints.store(false, Ordering::Relaxed);
                 replayed
             }
-            None => self.execute_decoded(&request),
+            None => self.execute_decoded(&request, &mut taken),
         };
+        taken.0.into_iter().flatten().for_each(|known| self.put_back(known));
         self.limit(0);
         match executed {
             Ok(done) => {
@@ -356,7 +383,11 @@ impl Executor {
         self.control.request_end_ns.store(end_ns, Ordering::Relaxed);
     }
 
-    fn execute_decoded(&mut self, request: &Request<'_>) -> Result<Answer, Executed> {
+    fn execute_decoded(
+        &mut self,
+        request: &Request<'_>,
+        taken: &mut Taken,
+    ) -> Result<Answer, Executed> {
         let total_before = self.connection.total_changes();
         let several = request.statements.len() > 1;
         if several {
@@ -365,8 +396,7 @@ impl Executor {
         let mut written = TableSet::NONE;
         let mut done = Vec::with_capacity(request.statements.len());
         for (index, statement) in request.statements.iter().enumerate() {
-            let sql = request.sql(statement).unwrap_or_default();
-            match self.execute_statement(sql, statement, &mut written) {
+            match self.execute_statement(request, statement, taken, &mut written) {
                 Ok(answer) => done.push(answer),
                 Err(StatementError::Own(error)) => {
                     if several {
@@ -400,26 +430,23 @@ impl Executor {
 
     fn execute_statement(
         &mut self,
-        sql: &str,
-        request: &StatementRequest<'_>,
+        request: &Request<'_>,
+        statement: &StatementRequest<'_>,
+        taken: &mut Taken,
         written: &mut TableSet,
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection.total_changes();
-        let queue = Arc::clone(&self.queue);
         // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
-        let known = self.known(sql).map_err(|_| StatementError::NotHere)?;
-        let reserved = known.written.iter().any(|&key| queue.has_reservations(key));
-        let rows = self
-            .run(sql, reserved.then_some(&[]), |statement| {
-                statement.bind_all(request.values.iter().copied()).map_err(|_| None)?;
-                let rows = fetch_all(statement).map_err(Some);
-                statement.reset();
-                rows
-            })
-            .map_err(|_| StatementError::NotHere)?;
-        let known = self.known_now(sql);
+        let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
+        let reserved = known.written.iter().any(|&key| self.queue.has_reservations(key));
+        let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
+            compiled.bind_all(statement.values.iter().copied()).map_err(|_| None)?;
+            let rows = fetch_all(compiled).map_err(Some);
+            compiled.reset();
+            rows
+        });
         let stale = known.is_stale();
-        let same_columns = !stale && known.columns == request.columns;
+        let same_columns = !stale && known.columns == statement.columns;
         *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
         if known.changes_rows {
             self.counters.ran_here();
@@ -437,22 +464,20 @@ impl Executor {
 
     /// Steps a statement by `run`. With `ids` it is one that may insert, and is given those first.
     pub(crate) fn run<T>(
-        &mut self,
-        sql: &str,
-        ids: Option<&[i64]>,
+        &self,
+        known: &mut Known,
+        ids: Option<Recorded<'_>>,
         run: impl FnOnce(&mut Statement) -> T,
-    ) -> Result<T, sqlite::Error> {
-        self.known(sql)?;
-        let known = self.statements.peek_mut(sql).expect("found or put by `known`");
+    ) -> T {
         if let Some(ids) = ids {
             let internal = self.control.internal.swap(true, Ordering::Relaxed);
-            let insert = known.rewriting.get(&self.connection, sql);
+            let insert = known.rewriting.get(&self.connection, &known.sql);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
-                return Ok(self.ids.run(&self.queue, insert, ids, run).0);
+                return self.ids.run(&self.queue, insert, ids, run).0;
             }
         }
-        Ok(run(&mut known.statement))
+        run(&mut known.statement)
     }
 
     /// What SQLite counts now, for a session that began when the total was `total_before`.

@@ -24,7 +24,7 @@ const KEPT_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     pub(crate) sqlite: sqlite::Connection,
-    pub(crate) statements: LruCache<String, Prepared>,
+    pub(crate) statements: LruCache<Arc<str>, Box<Prepared>>,
     pub(crate) compiler: Compiler,
     pub(crate) counters: Arc<SessionCounters>,
     pub(crate) ids: IdFunction,

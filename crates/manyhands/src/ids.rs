@@ -34,7 +34,21 @@ struct Giving {
     table: TableIds,
     /// Recorded ids, to be given again.
     recorded: VecDeque<i64>,
+    exclusive: bool,
     given: Vec<i64>,
+}
+
+/// The ids that a statement was given on its fork.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) ids: &'a [i64],
+    /// Nobody else can have used them since: all commits were Manyhands' own.
+    pub(crate) exclusive: bool,
+}
+
+impl Recorded<'_> {
+    /// For a statement that was never executed before.
+    pub(crate) const NONE: Recorded<'static> = Recorded { ids: &[], exclusive: true };
 }
 
 /// What answers questions about the rowids of one table.
@@ -43,6 +57,8 @@ struct TableIds {
     key: u64,
     highest: Statement,
     taken: Statement,
+    /// The highest id that a table with AUTOINCREMENT ever had; `None` without such tables.
+    sequence: Option<Statement>,
 }
 
 /// An INSERT that takes its new ids from the function.
@@ -73,19 +89,24 @@ impl IdFunction {
         Ok(function)
     }
 
-    /// Runs `insert` by `run`, and tells which ids it was given. Those in `recorded` are given again.
+    /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first.
     pub(crate) fn run<T>(
         &self,
         queue: &Arc<Queue>,
         insert: &mut InsertWithIds,
-        recorded: &[i64],
+        recorded: Recorded<'_>,
         run: impl FnOnce(&mut Statement) -> T,
     ) -> (T, Vec<i64>) {
         let Some(table) = insert.table.take() else {
             return (run(&mut insert.statement), Vec::new());
         };
-        let recorded = recorded.iter().copied().collect();
-        let giving = Giving { queue: Arc::clone(queue), table, recorded, given: Vec::new() };
+        let giving = Giving {
+            queue: Arc::clone(queue),
+            table,
+            recorded: recorded.ids.iter().copied().collect(),
+            exclusive: recorded.exclusive,
+            given: Vec::new(),
+        };
         *lock(&self.0) = Some(giving);
         let result = run(&mut insert.statement);
         // Taken back also so that the function, which belongs to the connection, does not keep it open.
@@ -99,7 +120,9 @@ impl IdFunction {
 
 impl Giving {
     fn next(&mut self) -> Option<i64> {
-        let recorded = self.recorded.pop_front().filter(|&id| !self.table.is_taken(id));
+        let (table, exclusive) = (&mut self.table, self.exclusive);
+        let free = |id: &i64| !table.is_taken(*id) && (exclusive || !table.is_used_up(*id));
+        let recorded = self.recorded.pop_front().filter(free);
         let id = match recorded {
             Some(id) => id,
             None => self.queue.reserve_id(self.table.key, self.table.highest()?)?,
@@ -127,6 +150,18 @@ impl TableIds {
         // In doubt yes: then another id is given, and whoever has seen this one conflicts.
         row != Ok(Step::Done)
     }
+
+    /// True for an id that a table with AUTOINCREMENT may have had, and never gives again.
+    fn is_used_up(&mut self, id: i64) -> bool {
+        let Some(sequence) = &mut self.sequence else { return false };
+        let row = sequence.step();
+        let used = match sequence.column(0) {
+            ValueRef::Integer(last) => id <= last,
+            _ => false,
+        };
+        sequence.reset();
+        row.is_err() || used
+    }
 }
 
 impl InsertWithIds {
@@ -139,14 +174,15 @@ impl InsertWithIds {
         let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
         let name = rewritten.table.replace('\'', "''");
         // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
+        let sequence = format!("SELECT seq FROM main.sqlite_sequence WHERE name = '{name}'");
         let highest = connection
             .prepare_one(&format!(
                 "SELECT max(ifnull((SELECT max({id}) FROM main.\"{table}\"), 0), \
-                 ifnull((SELECT seq FROM main.sqlite_sequence WHERE name = '{name}'), \
-                 -9223372036854775808))"
+                 ifnull(({sequence}), -9223372036854775808))"
             ))
             .or_else(|_| connection.prepare_one(&format!("SELECT max({id}) FROM main.\"{table}\"")))
             .ok()?;
+        let sequence = connection.prepare_one(&sequence).ok();
         let taken =
             connection.prepare_one(&format!("SELECT 1 FROM main.\"{table}\" WHERE {id} = ?1"));
         let key = table_key(&rewritten.table.to_ascii_lowercase());
@@ -154,7 +190,7 @@ impl InsertWithIds {
             recompilations: statement.recompilations(),
             statement,
             key,
-            table: Some(TableIds { key, highest, taken: taken.ok()? }),
+            table: Some(TableIds { key, highest, taken: taken.ok()?, sequence }),
         })
     }
 

@@ -21,6 +21,7 @@ use crate::Error;
 use crate::commit::Settled;
 use crate::connection::Connection;
 use crate::error::{Conflict, ErrorKind};
+use crate::ids::Recorded;
 use crate::limits;
 use crate::log::{Entry, Log};
 use crate::observe::{self, Counted, Shown, Watched};
@@ -48,7 +49,7 @@ impl Connection {
         {
             if self.promote()? {
                 self.count_transaction(|it| &it.promotions);
-                self.hold_promoted(lead, &snapshot)?;
+                self.hold_promoted(lead)?;
                 return self.end_as_sqlite_does(commit);
             }
             let optimistic = self.leave_fork()?;
@@ -105,10 +106,9 @@ impl Connection {
     }
 
     /// The turn of a transaction that was promoted.
-    fn hold_promoted(&mut self, lead: Lead, snapshot: &WalIndexHeader) -> Result<(), Error> {
+    fn hold_promoted(&mut self, lead: Lead) -> Result<(), Error> {
         let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
         self.hold(lead)?;
-        self.turn_before = Some(*snapshot);
         self.turn_written = written;
         Ok(())
     }
@@ -219,11 +219,8 @@ impl Connection {
         let fork = self.sqlite().fork_status();
         let lead = self.take_turn()?;
         self.count_transaction(|it| &it.escalations);
-        if fork.forked
-            && let Some(snapshot) = &fork.snapshot
-            && self.promote()?
-        {
-            return self.hold_promoted(lead, snapshot);
+        if fork.forked && self.promote()? {
+            return self.hold_promoted(lead);
         }
         let optimistic = self.leave_fork()?;
         self.replay_at_home(lead, &optimistic, fork.snapshot.as_ref())
@@ -262,7 +259,6 @@ impl Connection {
         begun?;
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
-        self.turn_before = now;
         let mut taint = Taint::new(by_others);
         let before = optimistic.before;
         let total_here = self.sqlite().total_changes();
@@ -283,7 +279,13 @@ impl Connection {
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
     fn execute_again(&mut self, entry: &Entry, taint: &mut Taint) -> Result<Option<Shown>, Error> {
-        let mut prepared = self.take_prepared(&entry.sql)?;
+        let mut prepared = match self.take_prepared(&entry.sql) {
+            // It could not be compiled then either.
+            Err(error) if error.code().is_some_and(|it| Some(it.0) == entry.seen.error) => {
+                return Ok(None);
+            }
+            prepared => prepared?,
+        };
         let counted_then = entry.counted();
         let spared = entry.reads_only
             && counted_then.asked == 0
@@ -293,7 +295,7 @@ impl Connection {
             self.put_back(prepared);
             return Ok(None);
         }
-        let watched = self.watch_again(&mut prepared, entry)?;
+        let watched = self.watch_again(&mut prepared, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();
@@ -322,17 +324,23 @@ impl Connection {
     }
 
     /// Steps one statement of the log again, with the ids that it was given.
-    fn watch_again(&mut self, prepared: &mut Prepared, entry: &Entry) -> Result<Watched, Error> {
+    fn watch_again(
+        &mut self,
+        prepared: &mut Prepared,
+        entry: &Entry,
+        taint: Taint,
+    ) -> Result<Watched, Error> {
         let watch = |statement: &mut Statement| {
             statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
             Ok(observe::watch_again(statement, &entry.seen))
         };
+        let recorded = Recorded { ids: &entry.ids, exclusive: taint.is_known() };
         let queue = self.file.as_ref().filter(|_| !entry.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
             && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)
         {
-            return open.ids.run(&queue, insert, &entry.ids, watch).0;
+            return open.ids.run(&queue, insert, recorded, watch).0;
         }
         watch(&mut prepared.statement)
     }

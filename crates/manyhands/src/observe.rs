@@ -187,6 +187,9 @@ fn encode(value: ValueRef<'_>, into: &mut Vec<u8>) {
 
 /// Values as text, the first ones if there are many.
 pub(crate) fn show_values(values: &[Value]) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
     let mut observer = Observer::default();
     observer.row(&values[..values.len().min(16)]);
     show_rows(&observer.sample).pop().unwrap_or_default()

@@ -93,6 +93,13 @@ impl Connection {
             InFork::Plain => self.carry_out_here(prepared, values),
             InFork::InTurn => {
                 self.escalate()?;
+                if prepared.facts.pragma.is_some() {
+                    // SQLite applied it when it compiled it, to the transaction that is over now.
+                    let sql = Arc::clone(&prepared.sql);
+                    if let (Some(again), _) = self.compile(&sql)? {
+                        *prepared = *again;
+                    }
+                }
                 self.carry_out_here(prepared, values)
             }
         }
@@ -187,11 +194,34 @@ impl Connection {
         }
     }
 
+    /// A statement of a transaction on a fork could not be compiled: its caller has seen that.
+    pub(crate) fn log_uncompiled(&mut self, sql: &str, error: &Error) {
+        let Some(optimistic) = &mut self.optimistic else { return };
+        let Some(code) = error.code().filter(|code| code.is_result()) else { return };
+        optimistic.at_home = true;
+        let (seen, sample) = Observer::default().fail(code);
+        optimistic.log.push(Entry {
+            sql: sql.into(),
+            values: Vec::new(),
+            columns: 0,
+            reads_only: false,
+            touches: Touches::ALL,
+            tables: Arc::default(),
+            seen,
+            sample,
+            tally: None,
+            ids: Vec::new(),
+            ids_table: 0,
+        });
+    }
+
     /// Moves to the turn a transaction whose log or page cache have become large.
     fn keep_within_limits(&mut self, wrote: bool) -> Result<(), Error> {
         let Some(optimistic) = &self.optimistic else { return Ok(()) };
         let limit = self.settings.fork_bytes_max;
-        let cache = if wrote { self.sqlite().cache_bytes() } else { 0 };
+        // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
+        let asks = wrote && optimistic.log.entries().len().is_multiple_of(16);
+        let cache = if asks { self.sqlite().cache_bytes() } else { 0 };
         if optimistic.log.bytes() > limit / 4 || cache > limit / 4 * 3 {
             self.escalate()?;
         }

@@ -102,7 +102,7 @@ impl Compiler {
         &self,
         connection: &sqlite::Connection,
         sql: &str,
-    ) -> Result<(Option<Prepared>, usize), sqlite::Error> {
+    ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
         *lock(&self.facts) = Facts::default();
         let (statement, used) = connection.prepare(sql)?;
         let facts = core::mem::take(&mut *lock(&self.facts));
@@ -116,7 +116,7 @@ impl Compiler {
             let mut virtual_tables = lock(&self.virtual_tables);
             virtual_tables.names(connection).map_or(Touches::ALL, |it| Touches::of(&facts, it))
         };
-        let prepared = Prepared {
+        let prepared = Box::new(Prepared {
             route: routing::route(&facts, compiled),
             compiled,
             sql: sql[..used].into(),
@@ -128,7 +128,7 @@ impl Compiler {
             recompilations: statement.recompilations(),
             statement,
             facts,
-        };
+        });
         Ok((Some(prepared), used))
     }
 }

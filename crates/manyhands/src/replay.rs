@@ -7,7 +7,8 @@
 
 use manyhands_sqlite::{self as sqlite, Code, pin};
 
-use crate::executor::{Executed, Executor};
+use crate::executor::{Executed, Executor, Taken};
+use crate::ids::Recorded;
 use crate::observe::{self, Counted, Shown};
 use crate::request::{Answer, Failure, Origin, Replayed, Request, StatementRequest};
 use crate::tables::{TableSet, Touches};
@@ -26,6 +27,11 @@ impl Taint {
     /// Others have written these.
     pub(crate) fn new(by_others: TableSet) -> Taint {
         Taint(by_others)
+    }
+
+    /// False when somebody may have written whose writes are not noted: another SQLite program.
+    pub(crate) fn is_known(self) -> bool {
+        self.0 != TableSet::ALL
     }
 
     /// True when a statement that reads these tables shows what it showed.
@@ -49,6 +55,7 @@ impl Executor {
         request: &Request<'_>,
         origin: &Origin,
         by_others: TableSet,
+        taken: &mut Taken,
     ) -> Result<Answer, Executed> {
         let total_before = self.connection().total_changes();
         let mut taint = Taint::new(by_others.and(self.written));
@@ -56,9 +63,8 @@ impl Executor {
         let mut counted = Vec::new();
         self.internal("SAVEPOINT \"manyhands transaction\"").map_err(|_| Executed::Spoiled)?;
         for (index, statement) in request.statements.iter().enumerate() {
-            let sql = request.sql(statement).unwrap_or_default();
             let _pin = pin(origin.pinned.for_statement(index as u64));
-            match self.execute_again(sql, statement, &mut taint, &mut written)? {
+            match self.execute_again(request, statement, taken, &mut taint, &mut written)? {
                 Some(Again::Same(now)) => {
                     let then = statement.seen.as_ref().map(|(_, then)| *then);
                     if !then.unwrap_or_default().equals(&now) {
@@ -93,27 +99,31 @@ impl Executor {
     /// Executes one statement again; `None` when it need not be.
     fn execute_again(
         &mut self,
-        sql: &str,
-        request: &StatementRequest<'_>,
+        request: &Request<'_>,
+        statement: &StatementRequest<'_>,
+        taken: &mut Taken,
         taint: &mut Taint,
         written: &mut TableSet,
     ) -> Result<Option<Again>, Executed> {
         // Without it, or if it does not compile, this is nothing for us.
-        let (then, counted_then) = request.seen.as_ref().ok_or(Executed::Spoiled)?;
-        let known = self.known(sql).map_err(|_| Executed::Spoiled)?;
-        let reads_only = request.reads_only && known.statement.is_read_only();
-        if reads_only && !known.session_function && taint.spares(known.touches.reads) {
+        let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
+        let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
+        let reads_only = statement.reads_only && known.statement.is_read_only();
+        if reads_only
+            && counted_then.asked == 0
+            && !known.session_function
+            && taint.spares(known.touches.reads)
+        {
             return Ok(None);
         }
-        let ids = (!request.ids.is_empty()).then_some(&*request.ids);
+        let recorded = Recorded { ids: &statement.ids, exclusive: taint.is_known() };
+        let ids = (!statement.ids.is_empty()).then_some(recorded);
         let watched = self
-            .run(sql, ids, |statement| {
-                statement.bind_all(request.values.iter().copied())?;
-                Ok::<_, sqlite::Error>(observe::watch_again(statement, then))
+            .run(known, ids, |compiled| {
+                compiled.bind_all(statement.values.iter().copied())?;
+                Ok::<_, sqlite::Error>(observe::watch_again(compiled, then))
             })
-            .flatten()
             .map_err(|_| Executed::Spoiled)?;
-        let known = self.known_now(sql);
         let touches = if known.is_stale() { Touches::ALL } else { known.touches };
         let changes_rows = known.changes_rows;
         if changes_rows {

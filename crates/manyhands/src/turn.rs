@@ -11,7 +11,7 @@ use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
-use crate::ids::Rewriting;
+use crate::ids::{Recorded, Rewriting};
 use crate::prepared::{self, Prepared};
 use crate::registry::FileHandle;
 use crate::routing::Facts;
@@ -66,7 +66,8 @@ impl Connection {
             self.turn_taken = Instant::now();
         }
         if self.file.as_ref().is_some_and(|main| main.id() == file.id()) {
-            self.turn_before = self.sqlite().wal_index();
+            // The commit hook sets it again.
+            self.open().frames.store(0, Ordering::Relaxed);
             self.turn_written = TableSet::NONE;
         }
         self.turns.push((file.id(), lead));
@@ -119,7 +120,7 @@ impl Connection {
         let Some(insert) = prepared.rewriting.get(&open.sqlite, &prepared.sql) else {
             return prepared.fetch_all(values);
         };
-        let (result, given) = open.ids.run(&queue, insert, &[], |statement| {
+        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result
@@ -144,12 +145,14 @@ impl Connection {
 
     /// Notes which tables this turn has written, for transactions that read them before.
     fn note_turn_commit(&mut self) {
-        let (Some(before), Some(after)) = (self.turn_before.take(), self.sqlite().wal_index())
-        else {
+        if self.open().frames.load(Ordering::Relaxed) == 0 {
+            // Nothing was committed here. What was committed meanwhile is somebody else's.
             return;
-        };
+        }
+        let status = self.sqlite().fork_status();
+        let (Some(before), Some(after)) = (status.locked, status.live) else { return };
         let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
-        // Another program may have committed between; or nothing was written.
+        // Another program may have committed since.
         if after.change == before.change.wrapping_add(1)
             && let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main)
         {

@@ -13,28 +13,15 @@ use libsqlite3_sys as ffi;
 use super::{Pinned, ruling};
 use crate::{Connection, Error};
 
-/// What a generator is for: different purposes never share their numbers.
-#[derive(Clone, Copy)]
-#[repr(u8)]
-enum Purpose {
-    Draws = 0,
-    StatementSeeds = 1,
-}
-
-/// The key is the seed, the time and the purpose, in little-endian bytes, and zeros.
-fn generator(pinned: Pinned, purpose: Purpose) -> ChaCha20Rng {
+/// The key is the seed and the time, in little-endian bytes, and zeros; each statement has a stream of its
+/// own.
+fn generator(pinned: Pinned) -> Box<ChaCha20Rng> {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&pinned.seed.to_le_bytes());
     key[8..16].copy_from_slice(&pinned.time_ms.to_le_bytes());
-    key[16] = purpose as u8;
-    ChaCha20Rng::from_seed(key)
-}
-
-/// The seed of a transaction's statement of this number.
-pub(super) fn statement_seed(pinned: Pinned, ordinal: u64) -> u64 {
-    let mut generator = generator(pinned, Purpose::StatementSeeds);
-    generator.set_stream(ordinal);
-    generator.next_u64()
+    let mut generator = Box::new(ChaCha20Rng::from_seed(key));
+    generator.set_stream(pinned.statement);
+    generator
 }
 
 /// A seed that nobody has drawn before.
@@ -47,7 +34,7 @@ pub(super) fn fresh_seed() -> u64 {
 /// Fills `bytes` with what the ruling pin's dice show next; without a pin, by chance.
 fn draw(bytes: &mut [u8]) {
     let pinned = ruling(|pin| {
-        let dice = pin.dice.get_or_insert_with(|| generator(pin.pinned, Purpose::Draws));
+        let dice = pin.dice.get_or_insert_with(|| generator(pin.pinned));
         dice.fill_bytes(bytes);
     });
     if pinned.is_none() {
