@@ -1,0 +1,7 @@
+//! Committed transactions equal one serial order, judged by what each of them saw: who conflicts, who
+//! commits, and what is in the file afterwards.
+
+mod by_value;
+mod hermitage;
+mod replay_exactly;
+mod story;
