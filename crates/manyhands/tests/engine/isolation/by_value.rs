@@ -302,7 +302,7 @@ fn a_read_that_was_rolled_back_was_seen() {
         A RELEASE s
         A UPDATE test SET value = 21 WHERE id = 2
         B UPDATE test SET value = 11 WHERE id = 1
-        A COMMIT                                      -> conflict at 3
+        A COMMIT                                      -> conflict at 2
         table                                         -> 1|11, 2|20",
     );
 }
@@ -489,7 +489,7 @@ fn a_conflict_names_what_has_changed() {
         let conflict = error.conflict().unwrap_or_else(|| panic!("no conflict: {text}"));
         assert_eq!(conflict.number, number, "{text}");
         let [statement, seen, now, table] = *words else { panic!("four words") };
-        assert_eq!(conflict.statement, statement, "{text}");
+        assert!(conflict.statement.contains(statement), "{text}");
         assert!(conflict.seen.contains(seen), "{seen:?} was seen: {conflict:?}");
         assert!(conflict.now.contains(now), "{now:?} is now: {conflict:?}");
         assert_eq!(conflict.tables, [table.to_string()], "{text}");
@@ -523,7 +523,7 @@ fn a_conflict_names_what_has_changed() {
         },
         "UPDATE account SET cents = 0 WHERE id = 3",
         1,
-        &[change, "1", "0", "account"],
+        &[change, "1 row", "no row", "account"],
     );
     let insert = "INSERT INTO account VALUES (4, 1)";
     check(

@@ -305,7 +305,6 @@ fn reads_that_end_early() {
     check_steps(&[
         "first 2: SELECT a FROM t ORDER BY id",
         "first 1: SELECT id FROM t WHERE b > 1 AND id < 50",
-        "first 0: SELECT id FROM t",
         "first 50: SELECT id FROM t",
         "UPDATE t SET b = 5 WHERE id = 1",
     ]);
