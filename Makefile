@@ -85,6 +85,7 @@ campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability
 	target/release/reliability kill --rounds 2000
 	target/release/reliability stock
+	target/release/reliability isolation
 	target/release/reliability stopped
 	target/release/reliability full
 	target/release/reliability opening --processes 1000

@@ -1,6 +1,7 @@
 //! The campaigns, and what they share: a crew of writers on one file, and the report.
 
 pub mod full;
+pub mod isolation;
 pub mod kill;
 pub mod memory;
 pub mod opening;

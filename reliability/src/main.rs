@@ -13,6 +13,7 @@ mod campaign;
 mod child;
 mod clock;
 mod entry;
+mod isolation;
 mod ledger;
 mod shell;
 mod verdict;
@@ -38,6 +39,8 @@ enum Command {
     Planted(campaign::planted::Arguments),
     /// The sqlite3 shell writes, reads and checkpoints beside a full queue.
     Stock(campaign::stock::Arguments),
+    /// Random transactions beside each other: each saw what it sees in one serial order.
+    Isolation(campaign::isolation::Arguments),
     /// Writers are stopped: the others time out in time, and go on afterwards.
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Kill(arguments) => campaign::kill::run(&arguments),
         Command::Planted(arguments) => campaign::planted::run(&arguments),
         Command::Stock(arguments) => campaign::stock::run(&arguments),
+        Command::Isolation(arguments) => campaign::isolation::run(&arguments),
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),

@@ -26,10 +26,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use fastrand::Rng;
 use manyhands::Database;
 
 use self::hand::Hand;
+use crate::campaign::isolation::log_path;
 use crate::entry::SCHEMA;
+use crate::isolation::player;
 
 /// What a writer exits with when the campaign is gone.
 const ABANDONED: i32 = 3;
@@ -47,6 +50,8 @@ pub enum Act {
     Ask,
     /// Makes the tables if they do not exist, and inserts one row.
     Open,
+    /// Plays `count` random transactions in each thread, and logs beside the database what they saw.
+    Transactions,
     /// Opens connections, and says what they cost.
     Idle,
     /// Writes `count` rows, and says how its memory grows.
@@ -69,7 +74,7 @@ pub struct Arguments {
     pub threads: i64,
     #[arg(long, default_value_t = 60_000)]
     pub timeout_ms: u64,
-    /// Connections of `idle`, rows of `grow`.
+    /// Connections of `idle`, rows of `grow`, transactions of each thread of `transactions`.
     #[arg(long, default_value_t = 0)]
     pub count: u64,
 }
@@ -153,6 +158,7 @@ pub fn run(job: &Arguments) -> Result<()> {
         Act::Idle => memory::idle(&database, job.count, &orders)?,
         Act::Grow => memory::grow(&database, job)?,
         Act::Open => open(&database, job)?,
+        Act::Transactions => transactions(&database, job, &orders)?,
         Act::Mix | Act::Storm | Act::Hold | Act::Ask => std::thread::scope(|scope| {
             let threads: Vec<_> = (0..job.threads)
                 .map(|thread| {
@@ -184,6 +190,22 @@ fn write(database: &Database, job: &Arguments, thread: i64, orders: &Orders) -> 
         if job.act == Act::Storm { hand.insert_next() } else { hand.next() }
     }
     Ok(())
+}
+
+fn transactions(database: &Database, job: &Arguments, orders: &Orders) -> Result<()> {
+    std::thread::scope(|scope| {
+        let play = |thread: i64| {
+            let log = log_path(&job.database, job.number, thread);
+            let mut dice = Rng::with_seed(job.seed);
+            let own = (job.number * 1000 + thread).unsigned_abs();
+            let seed = dice.u64(..) ^ own.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            player::play(database, &log, seed, job.count, || orders.is_stopped())
+        };
+        let threads: Vec<_> =
+            (0..job.threads).map(|thread| scope.spawn(move || play(thread))).collect();
+        let mut ends = threads.into_iter().map(|thread| thread.join());
+        ends.try_for_each(|end| end.expect("a thread of transactions panicked"))
+    })
 }
 
 fn open(database: &Database, job: &Arguments) -> Result<()> {

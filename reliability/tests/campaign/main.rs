@@ -53,6 +53,13 @@ fn the_shell_writes_beside_a_full_queue() {
     check(&["stock", "--checkpointer"]);
 }
 
+/// What random transactions of many processes saw is what they see in one serial order; kills,
+/// checkpoints and the shell meanwhile.
+#[test]
+fn transactions_are_serial() {
+    check(&["isolation", "--transactions", "40000", "--round", "20000", "--seconds", "20"]);
+}
+
 /// A stopped process cannot be robbed: the others learn who it is, in time, and go on afterwards.
 #[test]
 fn a_stopped_process_is_named() {

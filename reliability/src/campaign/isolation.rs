@@ -1,0 +1,233 @@
+//! Random transactions from many threads of several processes, with kills, checkpoints and the sqlite3
+//! shell beside them: what each saw must be what it sees in one serial order.
+//!
+//! A round has a file of its own, and depends on the seed and its number only, as far as processes that
+//! run beside each other can.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use fastrand::Rng;
+use tempfile::TempDir;
+
+use super::{END_PATIENCE, KILLED, READY_PATIENCE, Writer, job, report};
+use crate::isolation::call::SCHEMA;
+use crate::isolation::dice::Kind;
+use crate::isolation::log::{self, Told};
+use crate::isolation::peer::Peer;
+use crate::isolation::verdict::{self, Found, Verdict};
+use crate::shell;
+use crate::worker::Act;
+
+/// The choices of the campaign.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// How many transactions are tried, in all rounds together.
+    #[arg(long, default_value_t = 2_000_000)]
+    transactions: u64,
+    /// No round begins after so many seconds.
+    #[arg(long, default_value_t = 3600)]
+    seconds: u64,
+    #[arg(long, default_value_t = 4)]
+    processes: i64,
+    #[arg(long, default_value_t = 4)]
+    threads: i64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Resumes with this round.
+    #[arg(long, default_value_t = 0)]
+    from_round: u64,
+    /// Transactions of one round.
+    #[arg(long, default_value_t = 30_000)]
+    round: u64,
+    /// Processes killed in each round.
+    #[arg(long, default_value_t = 2)]
+    kills: u64,
+    /// Without the sqlite3 shell.
+    #[arg(long)]
+    alone: bool,
+    /// On the disk that TMPDIR names, and not in memory.
+    #[arg(long)]
+    disk: bool,
+    /// One line per round.
+    #[arg(long)]
+    verbose: bool,
+}
+
+impl Arguments {
+    fn replay(&self, round: u64) -> String {
+        let Arguments { processes, threads, seed, kills, round: size, .. } = self;
+        let (alone, disk) =
+            (if self.alone { " --alone" } else { "" }, if self.disk { " --disk" } else { "" });
+        format!(
+            "isolation --seed {seed} --from-round {round} --transactions {size} --round {size} \
+             --processes {processes} --threads {threads} --kills {kills}{alone}{disk}"
+        )
+    }
+}
+
+/// What one round came to.
+struct Round {
+    directory: TempDir,
+    verdict: Verdict,
+    kinds: BTreeMap<Kind, usize>,
+    told: usize,
+    deaths: u64,
+}
+
+/// Runs the campaign. False when there was a finding.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let began = Instant::now();
+    let (mut told, mut checked, mut readers, mut results, mut deaths) = (0, 0, 0, 0, 0);
+    let (mut conflicts, mut unknown, mut unknown_committed, mut red) = (0, 0, 0, 0);
+    let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
+    let rounds = arguments.transactions.div_ceil(arguments.round);
+    let mut number = arguments.from_round;
+    while number < arguments.from_round + rounds && began.elapsed().as_secs() < arguments.seconds {
+        let round = play(arguments, number)?;
+        let Round { directory, verdict, .. } = round;
+        if arguments.verbose {
+            println!(
+                "round {number}: {} told, {} checked, {} conflicts, {} deaths, {:.0} s so far",
+                round.told,
+                verdict.checked,
+                verdict.conflicts,
+                round.deaths,
+                began.elapsed().as_secs_f64()
+            );
+        }
+        told += round.told;
+        deaths += round.deaths;
+        checked += verdict.checked;
+        readers += verdict.readers;
+        results += verdict.results;
+        conflicts += verdict.conflicts;
+        unknown += verdict.unknown;
+        unknown_committed += verdict.unknown_committed;
+        round.kinds.into_iter().for_each(|(kind, count)| *kinds.entry(kind).or_default() += count);
+        red += u64::from(!report(&verdict.findings, &arguments.replay(number), Some(directory)));
+        number += 1;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{told} transactions in {seconds:.0} s, {checked} committed and checked ({readers} only \
+         read), {results} results compared, {conflicts} conflicts"
+    );
+    println!(
+        "{deaths} processes killed; {unknown} transactions whose end nobody knew, \
+         {unknown_committed} of them committed"
+    );
+    println!("acknowledged: {kinds:?}");
+    println!("{} rounds, {red} with findings", number - arguments.from_round);
+    Ok(red == 0)
+}
+
+/// In memory: this is about who sees what, not about power cuts.
+fn place(on_disk: bool) -> Result<(TempDir, PathBuf)> {
+    let memory = Path::new("/dev/shm");
+    if on_disk || !memory.is_dir() {
+        return super::place();
+    }
+    let directory = tempfile::Builder::new().prefix("reliability-").tempdir_in(memory);
+    let directory = directory.context("make a directory")?;
+    let database = directory.path().join("app.db");
+    Ok((directory, database))
+}
+
+fn play(arguments: &Arguments, number: u64) -> Result<Round> {
+    let (directory, database) = place(arguments.disk)?;
+    shell::run(&database, &["PRAGMA journal_mode = WAL", SCHEMA])?;
+    let mut dice = Rng::with_seed(arguments.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let seed = dice.u64(..);
+    let hands = (arguments.processes * arguments.threads).unsigned_abs().max(1);
+    let count = arguments.round.div_ceil(hands);
+
+    let stop = AtomicBool::new(false);
+    let (mut findings, mut told, mut deaths) = (Vec::new(), Vec::new(), 0);
+    std::thread::scope(|scope| -> Result<()> {
+        let peer = (!arguments.alone).then(|| {
+            let (stop, database) = (&stop, &database);
+            scope.spawn(move || -> Result<Vec<Told>> {
+                Peer::start(database)?.play(seed ^ 1, || stop.load(Ordering::Relaxed))
+            })
+        });
+        let crew = work(arguments, &database, seed, count, &mut dice, &mut findings, &mut deaths);
+        stop.store(true, Ordering::Relaxed);
+        if let Some(peer) = peer {
+            told.extend(peer.join().expect("the shell's thread panicked")?);
+        }
+        for number in 0..crew? {
+            for thread in 0..arguments.threads {
+                let log = log_path(&database, number, thread);
+                // One that was killed before it began has none.
+                if log.exists() {
+                    told.extend(log::read(&log)?);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    let mut verdict = verdict::judge(&told, &Found::read(&database)?)?;
+    verdict.findings.splice(0..0, findings);
+    let kinds = verdict::by_kind(&told);
+    Ok(Round { directory, verdict, kinds, told: told.len(), deaths })
+}
+
+/// Starts the processes, kills some, and replaces them. Returns how many there were.
+fn work(
+    arguments: &Arguments,
+    database: &Path,
+    seed: u64,
+    count: u64,
+    dice: &mut Rng,
+    findings: &mut Vec<String>,
+    deaths: &mut u64,
+) -> Result<i64> {
+    let start = |number: i64, count: u64| {
+        let mut job = job(database, Act::Transactions, number, seed);
+        job.threads = arguments.threads;
+        job.count = count;
+        Writer::start(&job, None)
+    };
+    let mut next = arguments.processes;
+    let mut crew =
+        (0..arguments.processes).map(|number| start(number, count)).collect::<Result<Vec<_>>>()?;
+    for writer in &crew {
+        writer.child.wait_for("ready", READY_PATIENCE)?;
+    }
+    for _ in 0..arguments.kills {
+        std::thread::sleep(Duration::from_millis(dice.u64(20..400)));
+        let victim = &mut crew[dice.usize(0..arguments.processes.unsigned_abs() as usize)];
+        if victim.child.dies_within(Duration::ZERO)? {
+            continue;
+        }
+        victim.child.signal(rustix::process::Signal::KILL)?;
+        let (status, _) = victim.child.finish(END_PATIENCE)?;
+        match status.and_then(|status| status.signal()) {
+            Some(KILLED) => *deaths += 1,
+            // It was faster.
+            _ if status.is_some_and(|status| status.success()) => {}
+            _ => findings.push(format!("a victim ended with {status:?}")),
+        }
+        *victim = start(next, count / 2)?;
+        next += 1;
+    }
+    for writer in &mut crew {
+        // As long as it takes: a hang is a finding.
+        let (status, heard) = writer.child.finish(Duration::from_secs(120))?;
+        if !status.is_some_and(|status| status.success()) {
+            let number = writer.job.number;
+            findings.push(format!("process {number} ended with {status:?}: {:?}", heard.lines));
+        }
+    }
+    Ok(next)
+}
+
+/// Where a worker's thread writes its log.
+pub fn log_path(database: &Path, number: i64, thread: i64) -> PathBuf {
+    database.with_file_name(format!("log-{number}-{thread}"))
+}

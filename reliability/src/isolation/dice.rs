@@ -1,0 +1,227 @@
+//! Which transaction comes next: all choices of a worker, from its seed.
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::call::{ACCOUNTS, Call, KINDS, Look, Statement, TAGS};
+
+/// The id of a transaction.
+pub type Id = (i64, i64);
+
+/// How a transaction is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// One statement outside a transaction.
+    Autocommit,
+    Batch,
+    Optimistic,
+    /// Optimistic, tried again after a conflict.
+    Run,
+    /// The second try of a [`Kind::Run`], which holds the turn.
+    RunAgain,
+    /// BEGIN IMMEDIATE.
+    Turn,
+    /// A transaction of the sqlite3 shell.
+    Stock,
+}
+
+impl Kind {
+    /// What these looked at cannot change before they commit.
+    pub fn may_conflict(self) -> bool {
+        matches!(self, Kind::Optimistic | Kind::Run)
+    }
+}
+
+/// A transaction to be played.
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub id: Id,
+    pub kind: Kind,
+    pub calls: Vec<Call>,
+    /// Rolled back in the end.
+    pub gives_up: bool,
+}
+
+/// Draws the next transaction.
+pub fn script(dice: &mut Rng) -> Script {
+    let kind = match dice.u32(0..100) {
+        0..22 => Kind::Autocommit,
+        22..37 => Kind::Batch,
+        37..72 => Kind::Optimistic,
+        72..92 => Kind::Run,
+        _ => Kind::Turn,
+    };
+    let id = fresh(dice);
+    let calls = calls(dice, id, kind);
+    let gives_up = matches!(kind, Kind::Optimistic | Kind::Turn) && dice.u32(0..40) == 0;
+    Script { id, kind, calls, gives_up }
+}
+
+pub fn fresh(dice: &mut Rng) -> Id {
+    (dice.i64(1..), dice.i64(..))
+}
+
+/// The statements of a transaction of `kind`.
+pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
+    if kind == Kind::Autocommit {
+        return vec![match dice.u32(0..4) {
+            0 => read_with_its_place(dice),
+            1 => insert(dice, id, 0),
+            _ => {
+                let statement =
+                    [Statement::Add, Statement::AddReturning, Statement::Set][dice.usize(0..3)];
+                write(dice, statement, id)
+            }
+        }];
+    }
+    let count = 1 + dice.usize(0..5);
+    // Transactions that only read have a place by what they read first or last.
+    if kind != Kind::Batch && dice.u32(0..8) == 0 {
+        let mut calls: Vec<_> = (0..count).map(|_| read(dice)).collect();
+        calls.insert(dice.usize(0..=count), call(Statement::Last, vec![], Look::Rows));
+        return calls;
+    }
+    let mut calls = Vec::new();
+    let only_writes = dice.u32(0..5) == 0;
+    for part in 0..count as i64 {
+        let call = match dice.u32(0..9) {
+            0..4 if !only_writes => read(dice),
+            4 | 5 => insert(dice, id, part),
+            _ => any_write(dice, id),
+        };
+        let is_blind = only_writes && call.look != Look::Rows;
+        calls.push(if is_blind { Call { look: Look::Nothing, ..call } } else { call });
+    }
+    if !matches!(kind, Kind::Batch | Kind::Stock) && dice.u32(0..6) == 0 {
+        let end = if dice.bool() { Statement::RollbackTo } else { Statement::Release };
+        let mut inside = vec![call(Statement::Savepoint, vec![], Look::Nothing)];
+        for part in 0..1 + dice.i64(0..3) {
+            inside.push(match dice.u32(0..3) {
+                0 => read(dice),
+                // What a savepoint takes back leaves no trace of its id: it is looked at.
+                1 => Call {
+                    statement: Statement::InsertReturning,
+                    look: Look::Rows,
+                    ..insert(dice, id, 100 + part)
+                },
+                _ => any_write(dice, id),
+            });
+        }
+        inside.push(call(end, vec![], Look::Nothing));
+        if end == Statement::RollbackTo {
+            inside.push(call(Statement::Release, vec![], Look::Nothing));
+        }
+        let at = dice.usize(0..=calls.len());
+        calls.splice(at..at, inside);
+    }
+    // Outside every savepoint.
+    let draw = call(Statement::Draw, vec![id.0, id.1], Look::Nothing);
+    let at = if dice.bool() { 0 } else { calls.len() };
+    calls.insert(at, draw);
+    if kind == Kind::Batch {
+        // A statement that fails would take its whole batch with it.
+        calls.retain(|call| call.statement != Statement::Tag);
+    }
+    calls
+}
+
+fn call(statement: Statement, values: Vec<i64>, look: Look) -> Call {
+    Call { statement, values, look }
+}
+
+fn read_with_its_place(dice: &mut Rng) -> Call {
+    let statement = [Statement::LastAndOwner, Statement::LastAndItems][dice.usize(0..2)];
+    call(statement, vec![dice.i64(0..KINDS)], Look::Rows)
+}
+
+fn read(dice: &mut Rng) -> Call {
+    const READS: [Statement; 8] = [
+        Statement::Cents,
+        Statement::OfOwner,
+        Statement::Range,
+        Statement::Average,
+        Statement::Items,
+        Statement::CountItems,
+        Statement::Tags,
+        Statement::Joined,
+    ];
+    let statement = READS[dice.usize(0..READS.len())];
+    let account = 1 + dice.i64(0..ACCOUNTS);
+    let values = match statement {
+        Statement::Range => vec![account, account + dice.i64(0..5)],
+        Statement::Cents | Statement::Joined => vec![account],
+        Statement::Average => vec![ACCOUNTS - dice.i64(0..4)],
+        Statement::Tags => {
+            let first = dice.i64(0..TAGS);
+            vec![first, first + dice.i64(0..6)]
+        }
+        _ => vec![dice.i64(0..KINDS)],
+    };
+    let look = match statement {
+        Statement::Items | Statement::OfOwner if dice.bool() => Look::First(1 + dice.u32(0..3)),
+        _ => Look::Rows,
+    };
+    call(statement, values, look)
+}
+
+fn insert(dice: &mut Rng, id: Id, part: i64) -> Call {
+    let values = vec![dice.i64(0..KINDS), dice.i64(0..100), id.0, id.1, part];
+    match dice.u32(0..3) {
+        0 => call(Statement::Insert, values, Look::Nothing),
+        1 => call(Statement::Insert, values, Look::Rowid),
+        _ => call(Statement::InsertReturning, values, Look::Rows),
+    }
+}
+
+fn any_write(dice: &mut Rng, id: Id) -> Call {
+    const WRITES: [Statement; 11] = [
+        Statement::Add,
+        Statement::AddReturning,
+        Statement::Set,
+        Statement::Tax,
+        Statement::Remove,
+        Statement::RemoveReturning,
+        Statement::Count,
+        Statement::Upsert,
+        Statement::UpsertReturning,
+        Statement::Tag,
+        Statement::Untag,
+    ];
+    let statement = WRITES[dice.usize(0..WRITES.len())];
+    write(dice, statement, id)
+}
+
+fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
+    let account = 1 + dice.i64(0..ACCOUNTS);
+    let values = match statement {
+        Statement::Add | Statement::AddReturning => vec![account, dice.i64(-50..50), id.0, id.1],
+        Statement::Set => vec![account, dice.i64(900..1100), id.0, id.1],
+        Statement::Tax => vec![dice.i64(0..KINDS), dice.i64(900..1100), id.0, id.1],
+        Statement::Remove | Statement::RemoveReturning => {
+            vec![dice.i64(0..KINDS), 1 + dice.i64(0..4)]
+        }
+        Statement::Count => vec![dice.i64(0..KINDS)],
+        Statement::Untag => vec![dice.i64(0..TAGS)],
+        _ => vec![dice.i64(0..TAGS), dice.i64(1..10)],
+    };
+    let look = match statement {
+        Statement::AddReturning | Statement::RemoveReturning | Statement::UpsertReturning => {
+            Look::Rows
+        }
+        _ if dice.bool() => Look::Nothing,
+        _ => Look::Changes,
+    };
+    call(statement, values, look)
+}
+
+/// The statements of a transaction of the shell, whose answers are lines of numbers.
+pub fn stock_calls(dice: &mut Rng, id: Id) -> Vec<Call> {
+    let mut calls = calls(dice, id, Kind::Stock);
+    calls.retain(|call| {
+        !matches!(call.statement, Statement::Average | Statement::Tags | Statement::Tag)
+    });
+    for call in &mut calls {
+        call.look = if call.look == Look::Rows { Look::Rows } else { Look::Nothing };
+    }
+    calls
+}
