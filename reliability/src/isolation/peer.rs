@@ -19,7 +19,7 @@ use crate::clock::now_ns;
 const DONE: &str = "that was all";
 
 /// Ours have their turn, too.
-const PAUSE: Duration = Duration::from_micros(500);
+const PAUSE: Duration = Duration::from_millis(3);
 
 /// A shell at work. Dropping it kills it.
 pub struct Peer {
