@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 30_000)]
     round: u64,
     /// Processes killed in each round.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 4)]
     kills: u64,
     /// Without the sqlite3 shell.
     #[arg(long)]
@@ -200,7 +200,7 @@ fn work(
         writer.child.wait_for("ready", READY_PATIENCE)?;
     }
     for _ in 0..arguments.kills {
-        std::thread::sleep(Duration::from_millis(dice.u64(20..400)));
+        std::thread::sleep(Duration::from_millis(dice.u64(20..1200)));
         let victim = &mut crew[dice.usize(0..arguments.processes.unsigned_abs() as usize)];
         if victim.child.dies_within(Duration::ZERO)? {
             continue;

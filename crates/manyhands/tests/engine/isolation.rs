@@ -3,5 +3,6 @@
 
 mod by_value;
 mod hermitage;
+mod by_detours;
 mod replay_exactly;
 mod story;

@@ -530,6 +530,6 @@ fn a_conflict_names_what_has_changed() {
         &|connection| execute(connection, insert),
         insert,
         1,
-        &[insert, "", "UNIQUE constraint failed: account.id", "account"],
+        &[insert, "", "CONSTRAINT_PRIMARYKEY", "account"],
     );
 }

@@ -637,6 +637,54 @@ fn clock_of(connection: &mut Connection, sql: &str) -> i64 {
     show(&connection.query(sql, params![]).expect("reads")).parse().expect("seconds")
 }
 
+/// Values that are longer than a request may be, results of many rows, and SQL of every shape.
+#[test]
+fn large_values_and_many_rows() {
+    check_steps(&[
+        "INSERT INTO t VALUES (4, zeroblob(100000), hex(zeroblob(30000)))",
+        "SELECT a, b FROM t WHERE id = 4",
+        "INSERT INTO t SELECT 1000 + value, 'many', value FROM json_each('[1,2,3,4,5,6,7,8,9]')",
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+             INSERT INTO t SELECT 2000 + i, 'row ' || i, i * 0.5 FROM n",
+        "SELECT * FROM t WHERE id >= 1000",
+        "SELECT id, sum(b) OVER (ORDER BY id) FROM t WHERE id BETWEEN 1000 AND 1010",
+        "UPDATE t SET b = other.b FROM t AS other WHERE other.id = t.id - 1 AND t.id IN (2, 3)",
+        "REPLACE INTO t VALUES (1, 'replaced', 0)",
+        "SELECT * FROM t WHERE id < 50",
+        "PRAGMA user_version",
+    ]);
+}
+
+/// An attached database in the same transaction: both files are written, or none.
+#[test]
+fn attached_databases() {
+    let stage = Stage::without_disk();
+    let database = story::open(&stage, false);
+    connect(&database).execute_script(PLOT.setup).expect("the setup");
+    let attached = stage.directory().join("attached.db");
+    shell(&attached, "CREATE TABLE o (id INTEGER PRIMARY KEY, a); INSERT INTO o VALUES (1, 'one')");
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    execute(&mut one, &format!("ATTACH '{}' AS side", attached.display()));
+    for (round, conflicts) in [(0, false), (1, true)] {
+        execute(&mut one, "BEGIN");
+        let seen = number(&mut one, "SELECT b FROM t WHERE id = 1");
+        execute(&mut one, &format!("INSERT INTO t VALUES ({}, 'x', {seen})", 10 + round));
+        let id = if conflicts { 1 } else { 90 };
+        execute(&mut other, &format!("UPDATE t SET b = b + 1 WHERE id = {id}"));
+        // Writes of an attached database take the turn: a conflict may show here already.
+        let insert = format!("INSERT INTO side.o VALUES ({}, 'y')", 10 + round);
+        let written = one.execute(&insert, params![]).map(drop);
+        let committed = written.and_then(|()| one.execute("COMMIT", params![]).map(drop));
+        match committed {
+            Err(error) if conflicts => assert!(error.is_conflict(), "{error}"),
+            result => result.expect("nothing that it saw has changed"),
+        }
+        assert!(one.is_autocommit());
+    }
+    assert_eq!(shell(&attached, "SELECT group_concat(id) FROM o"), "1,10");
+    assert_eq!(shell(&stage.path(), "SELECT group_concat(id) FROM t"), "1,2,3,10,90");
+}
+
 /// The checks above can fail: a plot whose transaction reads what the other one writes conflicts.
 #[test]
 fn a_plot_that_does_not_hold_is_noticed() {

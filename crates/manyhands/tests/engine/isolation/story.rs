@@ -42,10 +42,10 @@ pub fn play(story: &str) {
     play_on(TEST, story);
 }
 
-/// Plays `story` on a new database with `setup`, and compares every answer.
+/// Plays `story` on a new database with `setup`, and compares every answer. Foreign keys are enforced.
 pub fn play_on(setup: &str, story: &str) {
     let stage = Stage::without_disk();
-    let database = open(&stage, false);
+    let database = open(&stage, setup.contains("REFERENCES"));
     connect(&database).execute_script(setup).expect("the setup");
     let mut parties = BTreeMap::new();
     let mut report = String::new();
