@@ -292,8 +292,12 @@ fn replay(
     for (place, readers) in readers.iter().enumerate().take(order.len() + 1) {
         if let Some(index) = place.checked_sub(1) {
             model.begin()?;
+            let before = verdict.findings.len();
             follow(&mut model, order[index], place, found, verdict)?;
             model.commit()?;
+            if verdict.findings.len() > before {
+                verdict.findings.push(surroundings(order, index));
+            }
         }
         for reader in readers {
             follow(&mut model, reader, place, found, verdict)?;
@@ -314,6 +318,20 @@ fn replay(
     Ok(())
 }
 
+/// Who came before a transaction that saw something wrong, and when, in microseconds after its begin.
+fn surroundings(order: &[&Told], index: usize) -> String {
+    let own = order[index];
+    let after = |ns: u64| (ns as i64 - own.began_ns as i64) / 1000;
+    let show = |told: &&Told| {
+        let end = told.end.as_ref().map(|(ns, _)| after(*ns));
+        let writes = told.calls.iter().filter(|call| !call.statement.reads());
+        let writes: Vec<_> = writes.map(|call| (call.statement, call.values.first())).collect();
+        format!("{:?} from {} to {end:?}: {writes:?}", told.kind, after(told.began_ns))
+    };
+    let before: Vec<_> = order[index.saturating_sub(8)..=index].iter().map(show).collect();
+    format!("its calls: {:?}; those before it, and itself: {}", own.calls, before.join("; "))
+}
+
 fn follow(
     model: &mut Model,
     told: &Told,
@@ -330,9 +348,12 @@ fn follow(
         if let Some(seen) = seen {
             verdict.results += 1;
             if *seen != now {
+                let (mut seen, mut now) = (format!("{seen:?}"), format!("{now:?}"));
+                seen.truncate(400);
+                now.truncate(400);
                 verdict.findings.push(format!(
-                    "number {place} {:?} {:?}: statement {index} {call:?} saw {seen:?}, and in its \
-                     place it should have seen {now:?}",
+                    "number {place} {:?} {:?}: statement {index} {call:?} saw {seen}, and in its \
+                     place it should have seen {now}",
                     told.kind, told.id
                 ));
             }

@@ -417,6 +417,62 @@ fn new_ids_beside_other_inserts() {
     );
 }
 
+/// AUTOINCREMENT never gives an id twice, also when a stock program has used and deleted the one that was
+/// reserved. Who has seen it conflicts, who has not gets another.
+#[test]
+fn an_id_that_a_stock_program_has_used_up() {
+    let setup = "
+        CREATE TABLE test (id INTEGER PRIMARY KEY AUTOINCREMENT, note);
+        INSERT INTO test (note) VALUES ('a');";
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A INSERT INTO test (note) VALUES ('b')
+        S INSERT INTO test (note) VALUES ('c') RETURNING id   -> 2
+        S DELETE FROM test WHERE note = 'c'
+        A COMMIT
+        S SELECT id > 2 FROM test WHERE note = 'b'            -> 1",
+    );
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A INSERT INTO test (note) VALUES ('b') RETURNING id   -> 2
+        S INSERT INTO test (note) VALUES ('c') RETURNING id   -> 2
+        S DELETE FROM test WHERE note = 'c'
+        A COMMIT                                              -> conflict at 1
+        table                                                 -> 1|a",
+    );
+}
+
+/// A turn that wrote nothing, and waited for a stock program's commit, does not hide that commit from a
+/// transaction that read before.
+#[test]
+fn a_turn_that_wrote_nothing_hides_no_commit_of_others() {
+    for end in ["ROLLBACK", "COMMIT"] {
+        play(&format!(
+            "
+            B SELECT count(*) FROM test                   -> 2
+            A BEGIN
+            A SELECT value FROM test WHERE id = 1         -> 10
+            S BEGIN IMMEDIATE
+            S UPDATE test SET value = 11 WHERE id = 1
+            B BEGIN IMMEDIATE ...
+            S SELECT count(*) FROM test                   -> 2
+            S SELECT count(*) FROM test                   -> 2
+            S SELECT count(*) FROM test                   -> 2
+            S SELECT count(*) FROM test                   -> 2
+            S COMMIT
+            B
+            B {end}
+            A UPDATE test SET value = 21 WHERE id = 2
+            A COMMIT                                      -> conflict at 1
+            table                                         -> 1|11, 2|20"
+        ));
+    }
+}
+
 /// `run` tries again after a conflict, at most once, and then holds the turn.
 #[test]
 fn run_tries_again_and_commits() {
