@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What these looked at cannot change before they commit.
+    /// They look first and take effect later: only these can conflict.
     pub fn may_conflict(self) -> bool {
         matches!(self, Kind::Optimistic | Kind::Run)
     }

@@ -461,3 +461,50 @@ fn by_batches_inside() {
         table                                              -> 1|10, 2|50, 3|30",
     );
 }
+
+/// The file is rewritten, a table is made anew, statistics are gathered: what was seen decides.
+#[test]
+fn by_rewriting_the_file() {
+    let setup = "
+        CREATE TABLE test (id INTEGER PRIMARY KEY, v); CREATE TABLE u (n);
+        INSERT INTO test VALUES (1, 10), (5, 50); INSERT INTO u VALUES (1), (2), (3);
+        DELETE FROM u WHERE n = 1;";
+    for rewrites in ["VACUUM", "REINDEX", "ANALYZE", "CREATE INDEX by_v ON test (v)"] {
+        play_on(
+            setup,
+            &format!(
+                "
+                A BEGIN
+                A SELECT v FROM test ORDER BY id                   -> 10, 50
+                A INSERT INTO test VALUES (2, 20)
+                B {rewrites}
+                A END
+                table                                              -> 1|10, 2|20, 5|50"
+            ),
+        );
+    }
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A SELECT v FROM test ORDER BY id                           -> 10, 50
+        A INSERT INTO test VALUES (2, 20)
+        B BEGIN
+        B DROP TABLE test
+        B CREATE TABLE test (id INTEGER PRIMARY KEY, v)
+        B INSERT INTO test VALUES (1, 11)
+        B COMMIT
+        A COMMIT                                                   -> conflict at 1
+        table                                                      -> 1|11",
+    );
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A SELECT v FROM test WHERE id = 1                          -> 10
+        A INSERT INTO test VALUES (2, 20)
+        S VACUUM
+        A COMMIT
+        table                                                      -> 1|10, 2|20, 5|50",
+    );
+}

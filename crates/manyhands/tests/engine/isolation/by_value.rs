@@ -381,6 +381,59 @@ fn new_ids_that_both_read() {
     }
 }
 
+/// Several new rows in one statement, and an upsert that inserts: their ids stay theirs, too.
+#[test]
+fn new_ids_of_several_rows() {
+    for insert in [
+        "INSERT INTO made (note) VALUES ('x'), ('y'), ('z') RETURNING id",
+        "INSERT INTO made (note) VALUES ('x') ON CONFLICT (id) DO UPDATE SET note = 'y' RETURNING id",
+        "INSERT INTO made DEFAULT VALUES RETURNING id",
+        "REPLACE INTO made (id, note) VALUES (NULL, 'x') RETURNING id",
+    ] {
+        let stage = Stage::without_disk();
+        let database = open(&stage, false);
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        execute(&mut one, "CREATE TABLE made (id INTEGER PRIMARY KEY, note)");
+        let seen = [&mut one, &mut other].map(|connection| {
+            execute(connection, "BEGIN");
+            connection.query(insert, params![]).expect("inserts")
+        });
+        execute(&mut one, "COMMIT");
+        let second = other.execute("COMMIT", params![]);
+        assert!(second.is_ok(), "{insert}: {second:?}");
+        let mut expected: Vec<i64> =
+            seen.iter().flatten().map(|row| row.get(0).expect("an id")).collect();
+        expected.sort_unstable();
+        let expected = expected.iter().map(i64::to_string).collect::<Vec<_>>().join(",");
+        assert_eq!(shell(&stage.path(), "SELECT group_concat(id) FROM made"), expected, "{insert}");
+    }
+}
+
+/// Nobody knows how many ids an INSERT … SELECT takes: two that both look at theirs conflict, as values do.
+#[test]
+fn new_ids_of_a_select() {
+    play(
+        "
+        A BEGIN
+        B BEGIN
+        A INSERT INTO test (value) SELECT value + 1 FROM test WHERE id = 1 RETURNING id -> 3
+        B INSERT INTO test (value) SELECT value + 2 FROM test WHERE id = 1 RETURNING id -> 3
+        A COMMIT
+        B COMMIT                                                                        -> conflict at 1
+        table                                                                           -> 1|10, 2|20, 3|11",
+    );
+    play(
+        "
+        A BEGIN
+        B BEGIN
+        A INSERT INTO test (value) SELECT value + 1 FROM test WHERE id = 1
+        B INSERT INTO test (value) SELECT value + 2 FROM test WHERE id = 1
+        A COMMIT
+        B COMMIT
+        table -> 1|10, 2|20, 3|11, 4|12",
+    );
+}
+
 /// New ids while others insert, too: autocommit, a batch, a stock program. What nobody looked at never
 /// conflicts; ids that were read and that somebody else has taken do.
 #[test]

@@ -637,6 +637,98 @@ fn clock_of(connection: &mut Connection, sql: &str) -> i64 {
     show(&connection.query(sql, params![]).expect("reads")).parse().expect("seconds")
 }
 
+/// A setting that holds until the transaction ends, in the middle of it.
+#[test]
+fn foreign_keys_deferred_in_the_middle() {
+    check(Plot {
+        setup: FAMILY,
+        other: &["UPDATE parent SET note = 'B' WHERE id = 2"],
+        // A setting takes the turn.
+        other_comes_before: Some(1),
+        steps: &[
+            "SELECT count(*) FROM child",
+            "PRAGMA defer_foreign_keys = ON",
+            "INSERT INTO child VALUES (20, 50)",
+            "SELECT count(*) FROM child",
+            "INSERT INTO parent VALUES (50, 'in time')",
+        ],
+        foreign_keys: true,
+        ..PLOT
+    });
+}
+
+/// What the session was told holds where the log is executed again, too.
+#[test]
+fn the_sessions_own_settings() {
+    check(Plot {
+        session: &["PRAGMA case_sensitive_like = ON"],
+        steps: &[
+            "SELECT count(*) FROM t WHERE a LIKE 'ONE'",
+            "UPDATE t SET b = 100 WHERE a LIKE 'T%'",
+            "SELECT * FROM t WHERE id < 50",
+        ],
+        ..PLOT
+    });
+    check(Plot {
+        session: &["PRAGMA reverse_unordered_selects = ON"],
+        steps: &["SELECT id FROM t", "INSERT INTO t VALUES (5, 'five', (SELECT id FROM t))"],
+        ..PLOT
+    });
+    check(Plot {
+        session: &["PRAGMA ignore_check_constraints = ON"],
+        setup: "CREATE TABLE t (id INTEGER PRIMARY KEY, b CHECK (b < 10));
+                INSERT INTO t VALUES (1, 1), (90, 1)",
+        steps: &["UPDATE t SET b = 50 WHERE id = 1", "SELECT b FROM t WHERE id = 1"],
+        ..PLOT
+    });
+    check(Plot {
+        session: &["PRAGMA recursive_triggers = ON"],
+        setup: "CREATE TABLE t (id INTEGER PRIMARY KEY, b);
+                CREATE TRIGGER down AFTER INSERT ON t WHEN new.b > 0 BEGIN
+                    INSERT INTO t VALUES (new.id + 1, new.b - 1); END;
+                INSERT INTO t VALUES (90, 0);",
+        steps: &[
+            "INSERT INTO t VALUES (1, 5)",
+            "SELECT count(*), total_changes() FROM t WHERE id < 50",
+        ],
+        ..PLOT
+    });
+}
+
+/// Others commit so much that the WAL is checkpointed many times, while the transaction's snapshot stands.
+#[test]
+fn a_long_transaction_over_many_checkpoints() {
+    in_time(|| {
+        let stage = Stage::without_disk();
+        let database = story::open(&stage, false);
+        connect(&database).execute_script(PLOT.setup).expect("the schema");
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        for stale in [false, true] {
+            let mut transaction = one.transaction().expect("begins");
+            let seen = number(&mut transaction, "SELECT sum(b) FROM t WHERE id < 50");
+            execute(&mut transaction, "UPDATE t SET a = 'written early' WHERE id = 1");
+            for _ in 0..3_000 {
+                execute(&mut other, "UPDATE t SET b = b + 1 WHERE id = 90");
+            }
+            if stale {
+                execute(&mut other, "UPDATE t SET b = b + 1 WHERE id = 2");
+            }
+            shell(&stage.path(), "PRAGMA wal_checkpoint(TRUNCATE)");
+            assert_eq!(number(&mut transaction, "SELECT sum(b) FROM t WHERE id < 50"), seen);
+            execute(&mut transaction, "UPDATE t SET a = 'written late' WHERE id = 3");
+            let result = transaction.commit();
+            assert_eq!(result.is_err(), stale, "{result:?}");
+            drop(result);
+        }
+        let path = stage.path();
+        assert_eq!(shell(&path, "PRAGMA integrity_check"), "ok");
+        assert_eq!(
+            shell(&path, "SELECT a, b FROM t WHERE id IN (3, 90)"),
+            "written late|3\nfar|6000"
+        );
+    });
+}
+
 /// Values that are longer than a request may be, results of many rows, and SQL of every shape.
 #[test]
 fn large_values_and_many_rows() {
