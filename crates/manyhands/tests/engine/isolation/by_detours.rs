@@ -293,21 +293,29 @@ fn by_the_schema() {
         setup,
         "
         A BEGIN
-        A SELECT absent FROM test                          -> error 1
-        A INSERT INTO u VALUES (1)
-        B ALTER TABLE test ADD COLUMN absent
-        A COMMIT                                           -> conflict at 1
-        S SELECT count(*) FROM u                           -> 0",
-    );
-    play_on(
-        setup,
-        "
-        A BEGIN
         A SELECT v FROM test                               -> 10
         A INSERT INTO u VALUES (1)
         B DROP TABLE u
         A COMMIT                                           -> conflict at 2
         table                                              -> 1|10",
+    );
+}
+
+/// That a statement cannot be compiled is an error like others: it was seen.
+#[test]
+fn by_what_did_not_compile() {
+    let setup = "
+        CREATE TABLE test (id INTEGER PRIMARY KEY, v); CREATE TABLE u (n);
+        INSERT INTO test VALUES (1, 10);";
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A SELECT absent FROM test                          -> error 1
+        A INSERT INTO u VALUES (1)
+        B ALTER TABLE test ADD COLUMN absent
+        A COMMIT                                           -> conflict at 1
+        S SELECT count(*) FROM u                           -> 0",
     );
 }
 
