@@ -1,4 +1,4 @@
-//! Who can play a transaction: a connection of ours, or plain SQLite.
+//! How a connection of ours performs a call, and what the caller then sees.
 
 use manyhands::{Connection, Error, Outcome, Row, Value};
 
