@@ -503,6 +503,9 @@ fn an_id_that_a_stock_program_has_used_up() {
 /// transaction that read before.
 #[test]
 fn a_turn_that_wrote_nothing_hides_no_commit_of_others() {
+    // Meanwhile B gets its turn, and waits for the lock.
+    const LONG_WORK: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+                             WHERE i < 1000000) SELECT count(*) FROM n";
     for end in ["ROLLBACK", "COMMIT"] {
         play(&format!(
             "
@@ -512,10 +515,7 @@ fn a_turn_that_wrote_nothing_hides_no_commit_of_others() {
             S BEGIN IMMEDIATE
             S UPDATE test SET value = 11 WHERE id = 1
             B BEGIN IMMEDIATE ...
-            S SELECT count(*) FROM test                   -> 2
-            S SELECT count(*) FROM test                   -> 2
-            S SELECT count(*) FROM test                   -> 2
-            S SELECT count(*) FROM test                   -> 2
+            S {LONG_WORK}                                 -> 1000000
             S COMMIT
             B
             B {end}
