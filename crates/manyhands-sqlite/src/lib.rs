@@ -19,6 +19,7 @@ pub mod vfs;
 mod fork_vfs;
 mod wal_index;
 pub mod locks;
+mod memory;
 #[cfg(feature = "sync-count")]
 pub mod sync_count;
 

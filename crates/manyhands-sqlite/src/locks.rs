@@ -99,6 +99,7 @@ pub enum InstallError {
 pub fn install() -> Result<(), InstallError> {
     static INSTALLED: OnceLock<Result<(), InstallError>> = OnceLock::new();
     *INSTALLED.get_or_init(|| {
+        crate::memory::configure();
         // SAFETY: sqlite3_initialize may be called by any thread at any time.
         let code = unsafe { libsqlite3_sys::sqlite3_initialize() };
         if code != libsqlite3_sys::SQLITE_OK {

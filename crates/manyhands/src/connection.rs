@@ -254,7 +254,9 @@ impl Connection {
         self.sqlite().create_function(name, arguments, deterministic, function)?;
         // It may have the name of a built-in function, which other connections would call instead.
         self.particular |= prepared::shared_functions().contains(&name.to_ascii_lowercase());
-        self.open_mut().statements.clear();
+        let open = self.open_mut();
+        open.statements.clear();
+        open.last = None;
         Ok(())
     }
 
@@ -298,7 +300,9 @@ impl Connection {
     }
 
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
-        if let Some(prepared) = self.open_mut().statements.pop(sql) {
+        let open = self.open_mut();
+        let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
+        if let Some(prepared) = kept {
             return Ok(prepared);
         }
         let known = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
@@ -325,7 +329,10 @@ impl Connection {
         }
         // One that SQLite has compiled again may touch other tables, and have another route.
         if !prepared.is_stale() {
-            self.open_mut().statements.put(Arc::clone(&prepared.sql), prepared);
+            let open = self.open_mut();
+            if let Some(before) = open.last.replace(prepared) {
+                open.statements.put(Arc::clone(&before.sql), before);
+            }
         }
     }
 

@@ -25,6 +25,8 @@ const KEPT_MAX: usize = 8;
 pub(crate) struct OpenConnection {
     pub(crate) sqlite: sqlite::Connection,
     pub(crate) statements: LruCache<Arc<str>, Box<Prepared>>,
+    /// The statement that was used last: it is often the next one too.
+    pub(crate) last: Option<Box<Prepared>>,
     pub(crate) compiler: Compiler,
     pub(crate) counters: Arc<SessionCounters>,
     pub(crate) ids: IdFunction,
@@ -52,7 +54,8 @@ impl OpenConnection {
         let compiler = Compiler::install(&sqlite);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
-        Ok(OpenConnection { sqlite, statements, compiler, counters, ids, frames: Arc::default() })
+        let (last, frames) = (None, Arc::default());
+        Ok(OpenConnection { sqlite, statements, last, compiler, counters, ids, frames })
     }
 
     /// Makes the session's figures those of a new connection.

@@ -31,7 +31,7 @@ pub(crate) struct IdFunction(Arc<Mutex<Option<Giving>>>);
 #[derive(Debug)]
 struct Giving {
     queue: Arc<Queue>,
-    table: TableIds,
+    table: Box<TableIds>,
     /// Recorded ids, to be given again.
     recorded: VecDeque<i64>,
     exclusive: bool,
@@ -66,7 +66,7 @@ struct TableIds {
 pub(crate) struct InsertWithIds {
     statement: Statement,
     /// `None` while it is lent to the function.
-    table: Option<TableIds>,
+    table: Option<Box<TableIds>>,
     key: u64,
     recompilations: u32,
 }
@@ -190,7 +190,7 @@ impl InsertWithIds {
             recompilations: statement.recompilations(),
             statement,
             key,
-            table: Some(TableIds { key, highest, taken: taken.ok()?, sequence }),
+            table: Some(Box::new(TableIds { key, highest, taken: taken.ok()?, sequence })),
         })
     }
 
