@@ -62,6 +62,8 @@ pub(crate) struct Executor {
     before: Option<WalIndexHeader>,
     /// The tables that the batch has written so far.
     pub(crate) written: TableSet,
+    /// The rowids that it has been given, with the keys of their tables.
+    given: Vec<(u64, i64)>,
 }
 
 /// A compiled statement and what is known of it.
@@ -204,6 +206,7 @@ impl Executor {
             frames,
             before: None,
             written: TableSet::NONE,
+            given: Vec::new(),
         })
     }
 
@@ -299,7 +302,9 @@ impl Executor {
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), sqlite::Error> {
-        self.internal("COMMIT")
+        self.internal("COMMIT")?;
+        self.given.clear();
+        Ok(())
     }
 
     /// The wal-index header when the batch began.
@@ -309,6 +314,9 @@ impl Executor {
 
     /// Undoes the transaction, if there still is one.
     pub(crate) fn rollback(&mut self) -> Result<(), sqlite::Error> {
+        for (table, id) in self.given.drain(..).rev() {
+            self.queue.give_back_id(table, id);
+        }
         if self.connection.is_autocommit() { Ok(()) } else { self.internal("ROLLBACK") }
     }
 
@@ -464,7 +472,7 @@ impl Executor {
 
     /// Steps a statement by `run`. With `ids` it is one that may insert, and is given those first.
     pub(crate) fn run<T>(
-        &self,
+        &mut self,
         known: &mut Known,
         ids: Option<Recorded<'_>>,
         run: impl FnOnce(&mut Statement) -> T,
@@ -474,7 +482,12 @@ impl Executor {
             let insert = known.rewriting.get(&self.connection, &known.sql);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
-                return self.ids.run(&self.queue, insert, ids, run).0;
+                let (result, given) = self.ids.run(&self.queue, insert, ids, run);
+                // Recorded ones are their owner's, who gives them back or asks for them again.
+                let table = insert.key();
+                let fresh = given.into_iter().filter(|id| !ids.ids.contains(id));
+                self.given.extend(fresh.map(|id| (table, id)));
+                return result;
             }
         }
         run(&mut known.statement)

@@ -140,6 +140,7 @@ impl Connection {
                 }
                 if self.sqlite().is_autocommit() {
                     // OR ROLLBACK and its kin: the transaction is over, and nothing is left of it.
+                    self.log(prepared, values, Observer::default().finish(true), None);
                     if let Some(ended) = self.end_optimistic() {
                         self.give_ids_back(&ended.log);
                     }
