@@ -3,6 +3,7 @@
 
 mod by_value;
 mod hermitage;
+pub mod large;
 mod by_detours;
 mod replay_exactly;
 mod story;

@@ -234,6 +234,7 @@ fn an_actor_plays_its_part() {
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),
+        "load" => crate::isolation::large::load(&path),
         other => panic!("no such part: {other}"),
     }
 }
