@@ -386,8 +386,8 @@ impl Connection {
         if outside && !self.sqlite().is_autocommit() {
             self.savepoints.begin(statement.as_ref());
             self.conflicted = false;
-            if self.file.is_some() {
-                self.begin_optimistic();
+            if let Some(file) = self.file.clone() {
+                self.begin_optimistic(&file);
             }
         } else if result.is_ok() {
             self.savepoints.note(statement.as_ref());

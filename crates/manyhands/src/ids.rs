@@ -68,6 +68,8 @@ pub(crate) struct InsertWithIds {
     /// `None` while it is lent to the function.
     table: Option<Box<TableIds>>,
     key: u64,
+    /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
+    asks_for_null: bool,
     recompilations: u32,
 }
 
@@ -190,8 +192,20 @@ impl InsertWithIds {
             recompilations: statement.recompilations(),
             statement,
             key,
+            asks_for_null: false,
             table: Some(Box::new(TableIds { key, highest, taken: taken.ok()?, sequence })),
         })
+    }
+
+    /// False when the statement as it was written does the same: its ids are given by the application.
+    /// (Where an expression makes NULL of something else, SQLite then chooses, and may collide.)
+    pub(crate) fn asks(&self, values: &[Value]) -> bool {
+        !self.asks_for_null || values.contains(&Value::Null)
+    }
+
+    /// It has run with these values, and was given so many ids.
+    pub(crate) fn note(&mut self, values: &[Value], given: usize) {
+        self.asks_for_null = given == 0 && (self.asks_for_null || !values.contains(&Value::Null));
     }
 
     /// The key of the table that it inserts into.

@@ -7,10 +7,12 @@
 
 use std::sync::Arc;
 
+use manyhands_queue::Queue;
 use manyhands_sqlite::{self as sqlite, Pinned, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::database::DatabaseFile;
 use crate::log::{Entry, Log};
 use crate::observe::Observer;
 use crate::prepared::{self, Prepared};
@@ -28,17 +30,20 @@ pub(crate) struct Optimistic {
     pub(crate) pinned: Pinned,
     /// What the session had counted when it began.
     pub(crate) before: Counts,
+    /// Gives new rowids.
+    pub(crate) queue: Arc<Queue>,
 }
 
 impl Connection {
     /// A statement has begun a transaction outside a turn: it goes on on a fork.
-    pub(crate) fn begin_optimistic(&mut self) {
+    pub(crate) fn begin_optimistic(&mut self, file: &DatabaseFile) {
         self.sqlite().arm_fork(true);
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
             at_home: self.particular,
             pinned: Pinned::now(),
             before: self.counts(),
+            queue: file.queue(),
         }));
     }
 

@@ -117,7 +117,8 @@ impl Connection {
         self.given_ids.1.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
         let open = self.open_mut();
-        let Some(insert) = prepared.rewriting.get(&open.sqlite, &prepared.sql) else {
+        let insert = prepared.rewriting.get(&open.sqlite, &prepared.sql);
+        let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
         };
         let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, |statement| {
@@ -129,6 +130,7 @@ impl Connection {
             // It was rewritten for an older schema.
             return prepared.fetch_all(values);
         }
+        insert.note(values, given.len());
         self.given_ids = (insert.key(), given);
         result
     }
@@ -138,9 +140,11 @@ impl Connection {
         if prepared.written.is_empty() || matches!(prepared.rewriting, Rewriting::None) {
             return None;
         }
+        if let Some(optimistic) = &self.optimistic {
+            return Some(Arc::clone(&optimistic.queue));
+        }
         let queue = self.file.as_ref()?.queue();
-        let reserved = || prepared.written.iter().any(|&key| queue.has_reservations(key));
-        (self.optimistic.is_some() || reserved()).then_some(queue)
+        prepared.written.iter().any(|&key| queue.has_reservations(key)).then_some(queue)
     }
 
     /// Notes which tables this turn has written, for transactions that read them before.
