@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use manyhands_queue::Lead;
@@ -10,6 +10,7 @@ use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
 use crate::Error;
 use crate::busy::BusyWait;
+use crate::cursor::CursorState;
 use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
@@ -48,6 +49,8 @@ pub struct Connection {
     pub(crate) savepoints: Savepoints,
     /// The rowids that the last statement was given, and the key of their table.
     pub(crate) given_ids: (u64, Vec<i64>),
+    /// Open cursors, and some that are not any more.
+    pub(crate) cursors: Vec<Weak<CursorState>>,
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
     pub(crate) session: Session,
@@ -82,6 +85,7 @@ impl Connection {
             optimistic: None,
             savepoints: Savepoints::default(),
             given_ids: (0, Vec::new()),
+            cursors: Vec::new(),
             conflicted: false,
             session,
             particular: false,
@@ -299,6 +303,12 @@ impl Connection {
         if self.sqlite().is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
     }
 
+    /// A statement that is not kept for others: a cursor runs while they are executed.
+    pub(crate) fn compile_for_cursor(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
+        self.begin_operation()?;
+        self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))
+    }
+
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
         let open = self.open_mut();
         let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
@@ -445,6 +455,7 @@ impl Drop for Connection {
         }
         if let Some(file) = &self.file
             && self.as_new
+            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
             && open.sqlite.transaction() == sqlite::Transaction::None
         {
             file.idle.keep(&self.settings, open);

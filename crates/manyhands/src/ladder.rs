@@ -36,6 +36,7 @@ use crate::tables::{TableSet, Touches};
 impl Connection {
     /// Commits the transaction. `commit` is the statement that says so.
     pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
+        self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
         let (true, Some(snapshot)) = (fork.forked, fork.snapshot) else {
             return self.end_as_sqlite_does(commit);
@@ -156,7 +157,7 @@ impl Connection {
                 text,
                 columns: entry.columns,
                 values: entry.values.iter().map(|value| value.as_ref()).collect(),
-                seen: Some((entry.seen.clone(), entry.counted())),
+                seen: Some((entry.seen().into_owned(), entry.counted())),
                 reads_only: entry.reads_only,
                 ids: entry.ids.clone(),
             });
@@ -216,6 +217,7 @@ impl Connection {
     }
 
     fn try_escalate(&mut self) -> Result<(), Error> {
+        self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
         let lead = self.take_turn()?;
         self.count_transaction(|it| &it.escalations);
@@ -281,7 +283,7 @@ impl Connection {
     fn execute_again(&mut self, entry: &Entry, taint: &mut Taint) -> Result<Option<Shown>, Error> {
         let mut prepared = match self.take_prepared(&entry.sql) {
             // It could not be compiled then either.
-            Err(error) if error.code().is_some_and(|it| Some(it.0) == entry.seen.error) => {
+            Err(error) if error.code().is_some_and(|it| Some(it.0) == entry.seen().error) => {
                 return Ok(None);
             }
             prepared => prepared?,
@@ -314,7 +316,7 @@ impl Connection {
             last_insert_rowid: self.sqlite().last_insert_rowid(),
             asked: counted_then.asked,
         };
-        if watched.seen != entry.seen || !counted_then.looks_like(&now) {
+        if watched.seen != *entry.seen() || !counted_then.looks_like(&now) {
             return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
         }
         if let Some(tally) = &entry.tally {
@@ -332,7 +334,7 @@ impl Connection {
     ) -> Result<Watched, Error> {
         let watch = |statement: &mut Statement| {
             statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
-            Ok(observe::watch_again(statement, &entry.seen))
+            Ok(observe::watch_again(statement, &entry.seen()))
         };
         let recorded = Recorded { ids: &entry.ids, exclusive: taint.is_known() };
         let queue = self.file.as_ref().filter(|_| !entry.ids.is_empty()).map(|file| file.queue());

@@ -50,6 +50,7 @@ mod turn;
 mod optimistic;
 mod log;
 mod observe;
+mod cursor;
 mod ids;
 mod new_rowid;
 mod ladder;
@@ -67,6 +68,7 @@ mod error;
 mod stats;
 
 pub use connection::{Connection, InterruptHandle};
+pub use cursor::Cursor;
 pub use database::Database;
 pub use error::{Conflict, Error};
 pub use manyhands_sqlite::{Code, Text, Value, ValueRef};

@@ -1,9 +1,11 @@
 //! The statement log of a transaction on a fork: what was executed, and what its caller has seen.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use manyhands_sqlite::Value;
 
+use crate::cursor::CursorState;
 use crate::observe::{self, Counted, Seen, Shown};
 use crate::row::Tally;
 use crate::tables::Touches;
@@ -20,8 +22,7 @@ pub(crate) struct Entry {
     pub(crate) touches: Touches,
     /// The names of the tables, for messages.
     pub(crate) tables: Arc<[String]>,
-    pub(crate) seen: Seen,
-    pub(crate) sample: Vec<u8>,
+    pub(crate) shown: ShownRows,
     pub(crate) tally: Option<Arc<Tally>>,
     /// The rowids that it was given, of the table with this key.
     pub(crate) ids: Vec<i64>,
@@ -35,8 +36,20 @@ impl Entry {
     }
 
     /// What the caller has seen until now.
+    pub(crate) fn seen(&self) -> Cow<'_, Seen> {
+        match &self.shown {
+            ShownRows::All(seen, _) => Cow::Borrowed(seen),
+            ShownRows::Cursor(cursor) => Cow::Owned(cursor.seen().0),
+        }
+    }
+
+    /// The same, with what it counted and the beginning of the rows, for messages.
     pub(crate) fn shown(&self) -> Shown {
-        Shown { seen: self.seen.clone(), counted: self.counted(), sample: self.sample.clone() }
+        let (seen, sample) = match &self.shown {
+            ShownRows::All(seen, sample) => (seen.clone(), sample.clone()),
+            ShownRows::Cursor(cursor) => cursor.seen(),
+        };
+        Shown { seen, counted: self.counted(), sample }
     }
 
     /// The statement with its values, for messages.
@@ -59,8 +72,17 @@ impl Entry {
             Value::Null | Value::Integer(_) | Value::Real(_) => 0,
         };
         let values: usize = self.values.iter().map(|it| size_of::<Value>() + value(it)).sum();
-        size_of::<Entry>() + self.sql.len() + values + self.sample.len()
+        size_of::<Entry>() + self.sql.len() + values
     }
+}
+
+/// The rows of a statement that its caller has seen.
+#[derive(Debug)]
+pub(crate) enum ShownRows {
+    /// At once, with the beginning of them.
+    All(Seen, Vec<u8>),
+    /// One by one: there may be more to come.
+    Cursor(Arc<CursorState>),
 }
 
 /// The log of one transaction.

@@ -107,6 +107,16 @@ impl Observer {
         (Seen { to_end, ..self.seen }, self.sample)
     }
 
+    /// The same, while more may come.
+    pub(crate) fn so_far(&self, to_end: bool) -> (Seen, Vec<u8>) {
+        (Seen { to_end, ..self.seen.clone() }, self.sample.clone())
+    }
+
+    /// The statement failed with a code, if it is SQLite's and says something of the data.
+    pub(crate) fn note_error(&mut self, code: Option<Code>) {
+        self.seen.error = code.filter(|code| code.is_result()).map(|code| code.0);
+    }
+
     /// The statement failed, after the rows so far.
     pub(crate) fn fail(self, code: Code) -> (Seen, Vec<u8>) {
         (Seen { error: Some(code.0), ..self.seen }, self.sample)

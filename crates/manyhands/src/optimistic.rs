@@ -12,8 +12,9 @@ use manyhands_sqlite::{self as sqlite, Pinned, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
-use crate::log::{Entry, Log};
+use crate::log::{Entry, Log, ShownRows};
 use crate::observe::Observer;
 use crate::prepared::{self, Prepared};
 use crate::request::Counts;
@@ -78,6 +79,7 @@ impl Connection {
                 return self.commit_optimistic(prepared);
             }
             Some(TransactionStatement::Rollback) => {
+                self.drain_cursors()?;
                 if let Some(optimistic) = &self.optimistic {
                     self.give_ids_back(&optimistic.log);
                 }
@@ -86,6 +88,9 @@ impl Connection {
             // A transaction inside a transaction: SQLite's error.
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
+        }
+        if !prepared.facts.only_reads() {
+            self.drain_cursors()?;
         }
         match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
             InFork::Logged => self.step_logged(prepared, values),
@@ -159,7 +164,7 @@ impl Connection {
     }
 
     /// Clock and dice of the next statement.
-    fn pin_next(&self) -> Option<Pinned> {
+    pub(crate) fn pin_next(&self) -> Option<Pinned> {
         let optimistic = self.optimistic.as_ref()?;
         Some(optimistic.pinned.for_statement(optimistic.log.entries().len() as u64))
     }
@@ -172,22 +177,30 @@ impl Connection {
         (seen, sample): (crate::observe::Seen, Vec<u8>),
         tally: Option<&Arc<Tally>>,
     ) {
-        let (ids_table, ids) = (self.given_ids.0, core::mem::take(&mut self.given_ids.1));
-        let entry = Entry {
+        let entry = self.entry(prepared, values, ShownRows::All(seen, sample), tally);
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.log.push(entry);
+        }
+    }
+
+    fn entry(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value],
+        shown: ShownRows,
+        tally: Option<&Arc<Tally>>,
+    ) -> Entry {
+        Entry {
             sql: Arc::clone(&prepared.sql),
             values: values.to_vec(),
             columns: prepared::columns_digest(&prepared.columns),
             reads_only: prepared.compiled.read_only && prepared.facts.only_reads(),
             touches: if prepared.is_stale() { Touches::ALL } else { prepared.touches },
             tables: Arc::clone(&prepared.tables),
-            seen,
-            sample,
+            shown,
             tally: tally.cloned(),
-            ids,
-            ids_table,
-        };
-        if let Some(optimistic) = &mut self.optimistic {
-            optimistic.log.push(entry);
+            ids: core::mem::take(&mut self.given_ids.1),
+            ids_table: self.given_ids.0,
         }
     }
 
@@ -213,12 +226,25 @@ impl Connection {
             reads_only: false,
             touches: Touches::ALL,
             tables: Arc::default(),
-            seen,
-            sample,
+            shown: ShownRows::All(seen, sample),
             tally: None,
             ids: Vec::new(),
             ids_table: 0,
         });
+    }
+
+    /// A cursor was opened: what it will have shown by the commit is seen.
+    pub(crate) fn log_cursor(
+        &mut self,
+        prepared: &Prepared,
+        values: &[Value],
+        cursor: &Arc<CursorState>,
+    ) {
+        let entry = self.entry(prepared, values, ShownRows::Cursor(Arc::clone(cursor)), None);
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;
+            optimistic.log.push(entry);
+        }
     }
 
     /// Moves to the turn a transaction whose log or page cache have become large.

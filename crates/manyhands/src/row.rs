@@ -21,6 +21,17 @@ impl Row {
         Row { columns, values }
     }
 
+    /// About how much memory it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |value: &Value| match value {
+            Value::Text(text) => text.as_bytes().len(),
+            Value::Blob(bytes) => bytes.len(),
+            Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+        };
+        size_of::<Row>()
+            + self.values.iter().map(|it| size_of::<Value>() + value(it)).sum::<usize>()
+    }
+
     /// The values, in column order.
     pub fn values(&self) -> &[Value] {
         &self.values

@@ -2,6 +2,7 @@
 //! commits, and what is in the file afterwards.
 
 mod by_value;
+mod cursors;
 mod hermitage;
 pub mod large;
 mod by_detours;
