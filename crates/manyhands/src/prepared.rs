@@ -1,10 +1,11 @@
 //! Compiling: what SQLite's authorizer says of a statement decides its route.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use manyhands_sqlite::authorizer::{Action, Verdict};
+use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
 use crate::ids::Rewriting;
@@ -86,6 +87,8 @@ pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
 pub(crate) struct Compiler {
     facts: Arc<Mutex<Facts>>,
     virtual_tables: Mutex<VirtualTables>,
+    /// There is, or was, more than the schema `main`. SQLite names none where only rows are counted.
+    pub(crate) several_schemas: Arc<AtomicBool>,
 }
 
 impl Compiler {
@@ -93,11 +96,17 @@ impl Compiler {
     pub(crate) fn install(connection: &sqlite::Connection) -> Compiler {
         let facts = Arc::new(Mutex::new(Facts::default()));
         let noted = Arc::clone(&facts);
+        let several_schemas = Arc::new(AtomicBool::new(false));
+        let several = Arc::clone(&several_schemas);
         connection.set_authorizer(Some(move |action: &Action<'_>| {
-            lock(&noted).note(action, shared_functions);
+            let mut facts = lock(&noted);
+            facts.note(action, shared_functions);
+            if action.kind == ActionKind::Read && action.database.is_none() {
+                facts.reads_elsewhere |= several.load(Ordering::Relaxed);
+            }
             Verdict::Allow
         }));
-        Compiler { facts, virtual_tables: Mutex::default() }
+        Compiler { facts, virtual_tables: Mutex::default(), several_schemas }
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.

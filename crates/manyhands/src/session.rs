@@ -1,5 +1,6 @@
 //! What statements change about the session itself: settings, attached databases, the temp schema.
 
+use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +19,9 @@ impl Connection {
     pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
         // A trigger or a table of the temp schema can change what a statement means.
         self.particular |= facts.temp_schema;
+        if facts.temp_schema || facts.attaches {
+            self.open().compiler.several_schemas.store(true, Ordering::Relaxed);
+        }
         if facts.attaches {
             self.attached = self.find_attached()?;
         }
