@@ -517,8 +517,8 @@ fn by_rewriting_the_file() {
     );
 }
 
-/// SQLite names no schema to the authorizer where a statement only counts rows: the count of an attached
-/// table was taken for that of a table of the main schema, which nobody had written.
+/// SQLite names no schema to the authorizer where a statement only counts rows and names none either: the
+/// count of an attached table was taken for that of a table of the main schema, which nobody had written.
 #[test]
 fn by_the_count_of_an_attached_table() {
     use manyhands::params;
@@ -530,15 +530,15 @@ fn by_the_count_of_an_attached_table() {
         let elsewhere = manyhands::Database::open(attached.path()).expect("opens");
         let (mut one, mut other) = (connect(&database), connect(&elsewhere));
         let mut third = connect(&database);
-        one.execute_script("CREATE TABLE t (n); CREATE TABLE u (n);").expect("the schema");
-        other.execute("CREATE TABLE t (n)", params![]).expect("the schema");
+        one.execute_script("CREATE TABLE u (n);").expect("the schema");
+        other.execute("CREATE TABLE far (n)", params![]).expect("the schema");
         let path = attached.path().to_str().expect("text").to_string();
         one.execute("ATTACH ?1 AS aux", params![path]).expect("attaches");
         let mut transaction = one.transaction().expect("begins");
-        let rows = transaction.query("SELECT count(*) FROM aux.t", params![]).expect("counts");
+        let rows = transaction.query("SELECT count(*) FROM far", params![]).expect("counts");
         assert_eq!(rows[0].get::<i64>(0).expect("a count"), 0);
         transaction.execute("INSERT INTO u VALUES (1)", params![]).expect("inserts");
-        other.execute("INSERT INTO t VALUES (1)", params![]).expect("inserts");
+        other.execute("INSERT INTO far VALUES (1)", params![]).expect("inserts");
         third.execute("INSERT INTO u VALUES (2)", params![]).expect("inserts");
         let error = transaction.commit().expect_err("the count has changed");
         assert!(error.is_conflict(), "{error}");
