@@ -17,6 +17,7 @@ mod functions;
 mod pinned;
 pub mod vfs;
 mod fork_vfs;
+mod fork_control;
 mod wal_index;
 pub mod locks;
 mod memory;

@@ -1,4 +1,4 @@
-//! The VFS shim: SQLite's own unix VFS, watched, and the way in for [`crate::fork_vfs`].
+//! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
 //!
 //! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin). It tells
 //! a [`CommitObserver`] how far the commit of a WAL transaction has come:
@@ -24,8 +24,9 @@ use std::sync::{Arc, OnceLock};
 
 use libsqlite3_sys as ffi;
 
-use crate::fork_vfs::{Fork, ForkStatus, LockAnswer, Promotion};
-use crate::{Connection, Error};
+use crate::Error;
+use crate::fork_control;
+use crate::fork_vfs::{Fork, LockAnswer};
 
 /// The shim's name among SQLite's VFSes.
 pub const NAME: &CStr = c"manyhands";
@@ -38,7 +39,7 @@ const FRAME_HEADER_BYTES: usize = 24;
 
 /// Private file controls; SQLite's own numbers are below 100.
 const CONTROL_OBSERVE: c_int = 0x4D48_0001;
-const CONTROL_FORK: c_int = 0x4D48_0002;
+pub(crate) const CONTROL_FORK: c_int = 0x4D48_0002;
 
 /// A commit frame that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +252,16 @@ macro_rules! pass {
     }};
 }
 
+/// The fork's part of a database file that SQLite passes to one of [`METHODS`].
+pub(crate) fn fork_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Fork {
+    &mut shim(file).fork
+}
+
+/// Takes or gives back the real write lock, without the fork's say.
+pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
+    pass!(file, xShmLock, 0, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
+}
+
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     shim(file).fork.unmap();
     pass!(file, xClose)
@@ -351,10 +362,8 @@ unsafe extern "C" fn file_control(
             ffi::SQLITE_OK
         }
         CONTROL_FORK => {
-            // SAFETY: `fork` below passes a pointer to a call of its own.
-            let call = unsafe { &mut *argument.cast::<ForkCall>() };
-            // SAFETY: the file of this call.
-            unsafe { answer_fork_call(file, call) };
+            // SAFETY: only `fork_control` uses this number, with an argument of its own.
+            unsafe { fork_control::answer(file, argument) };
             ffi::SQLITE_OK
         }
         _ => pass!(file, xFileControl, operation, argument),
@@ -438,7 +447,7 @@ unsafe extern "C" fn unfetch(
     pass!(file, xUnfetch, offset, address)
 }
 
-const MAIN: *const c_char = c"main".as_ptr();
+pub(crate) const MAIN: *const c_char = c"main".as_ptr();
 
 /// Sets or unsets who is told of a connection's commits.
 ///
@@ -453,92 +462,6 @@ pub(crate) unsafe fn observe(
     // SAFETY: the connection is open, says the caller.
     let code = unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_OBSERVE, argument) };
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
-}
-
-/// What the engine wants of a connection's fork.
-#[derive(Clone, Copy)]
-pub(crate) enum ForkRequest {
-    Arm(bool),
-    Promote,
-    Status,
-}
-
-struct ForkCall {
-    request: ForkRequest,
-    promotion: Promotion,
-    status: ForkStatus,
-}
-
-/// # Safety
-/// `file` is a database file of the shim, in a call of SQLite.
-unsafe fn answer_fork_call(file: *mut ffi::sqlite3_file, call: &mut ForkCall) {
-    match call.request {
-        ForkRequest::Arm(armed) => shim(file).fork.arm(armed),
-        ForkRequest::Promote => {
-            // SAFETY: says the caller.
-            call.promotion = unsafe { promote(file) };
-        }
-        ForkRequest::Status => {}
-    }
-    call.status = shim(file).fork.status();
-}
-
-/// Takes the real write lock for a fork whose snapshot is the newest.
-///
-/// # Safety
-/// As `answer_fork_call`.
-unsafe fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
-    const LOCK: c_int = ffi::SQLITE_SHM_LOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-    const UNLOCK: c_int = ffi::SQLITE_SHM_UNLOCK | ffi::SQLITE_SHM_EXCLUSIVE;
-    // A glance first: who is stale must not hold the lock in the way of others.
-    if !shim(file).fork.is_newest() {
-        return Promotion::Stale;
-    }
-    if pass!(file, xShmLock, 0, 1, LOCK) != ffi::SQLITE_OK {
-        return Promotion::Busy;
-    }
-    if shim(file).fork.become_real() {
-        return Promotion::Promoted;
-    }
-    pass!(file, xShmLock, 0, 1, UNLOCK);
-    Promotion::Stale
-}
-
-/// Asks something of the fork of a connection's main database.
-///
-/// # Safety
-/// `handle` is an open connection that was opened through the shim.
-unsafe fn call_fork(handle: *mut ffi::sqlite3, request: ForkRequest) -> ForkCall {
-    let status = ForkStatus::default();
-    let mut call = ForkCall { request, promotion: Promotion::Busy, status };
-    let argument = (&raw mut call).cast();
-    // A database that is no file knows no such call, and leaves all as it is.
-    // SAFETY: the connection is open, says the caller; the shim takes a call of this type.
-    unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_FORK, argument) };
-    call
-}
-
-impl Connection {
-    /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
-    /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view
-    /// of the wal-index the transaction takes the real lock all the same; [`Connection::fork_status`]
-    /// tells.
-    pub fn arm_fork(&self, armed: bool) {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { call_fork(self.raw(), ForkRequest::Arm(armed)) };
-    }
-
-    /// Gives a fork the real write lock, if nobody has committed since its snapshot. Never waits.
-    pub fn promote_fork(&self) -> Promotion {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { call_fork(self.raw(), ForkRequest::Promote) }.promotion
-    }
-
-    /// How the connection's fork stands.
-    pub fn fork_status(&self) -> ForkStatus {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { call_fork(self.raw(), ForkRequest::Status) }.status
-    }
 }
 
 /// Reads a frame's header out of the -wal file.
@@ -560,7 +483,9 @@ pub(crate) unsafe fn read_frame_header(
         )
     };
     // SAFETY: a file object of this connection, open or zeroed.
-    if code != ffi::SQLITE_OK || wal.is_null() || unsafe { (*wal).pMethods }.is_null() {
+    let is_ours = || ptr::eq(unsafe { (*wal).pMethods }, &METHODS);
+    // A URI can name another VFS, whose files are none of ours.
+    if code != ffi::SQLITE_OK || wal.is_null() || !is_ours() {
         return None;
     }
     let mut header = [0; FRAME_HEADER_BYTES];

@@ -1,0 +1,85 @@
+//! How the engine speaks to the fork of a connection: by a file control, since SQLite knows the
+//! database's file and we know the connection.
+
+use core::ffi::c_void;
+
+use libsqlite3_sys as ffi;
+
+use crate::Connection;
+use crate::fork_vfs::{ForkStatus, Promotion};
+use crate::vfs::{self, CONTROL_FORK, MAIN};
+
+/// What the engine wants.
+#[derive(Clone, Copy)]
+enum Request {
+    Arm(bool),
+    Promote,
+    Status,
+}
+
+struct Call {
+    request: Request,
+    promotion: Promotion,
+    status: ForkStatus,
+}
+
+/// Answers a call that came through the file control.
+///
+/// # Safety
+/// `file` is a database file of the shim, in a call of SQLite; `argument` comes from `call`.
+pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void) {
+    // SAFETY: says the caller.
+    let call = unsafe { &mut *argument.cast::<Call>() };
+    match call.request {
+        Request::Arm(armed) => vfs::fork_of(file).arm(armed),
+        Request::Promote => call.promotion = promote(file),
+        Request::Status => {}
+    }
+    call.status = vfs::fork_of(file).status();
+}
+
+/// Takes the real write lock for a fork whose snapshot is the newest.
+fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
+    // A glance first: who is stale must not hold the lock in the way of others.
+    if !vfs::fork_of(file).is_newest() {
+        return Promotion::Stale;
+    }
+    if !vfs::lock_really(file, ffi::SQLITE_SHM_LOCK) {
+        return Promotion::Busy;
+    }
+    if vfs::fork_of(file).become_real() {
+        return Promotion::Promoted;
+    }
+    vfs::lock_really(file, ffi::SQLITE_SHM_UNLOCK);
+    Promotion::Stale
+}
+
+impl Connection {
+    /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
+    /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view
+    /// of the wal-index the transaction takes the real lock all the same; [`Connection::fork_status`]
+    /// tells.
+    pub fn arm_fork(&self, armed: bool) {
+        self.call_fork(Request::Arm(armed));
+    }
+
+    /// Gives a fork the real write lock, if nobody has committed since its snapshot. Never waits.
+    pub fn promote_fork(&self) -> Promotion {
+        self.call_fork(Request::Promote).promotion
+    }
+
+    /// How the connection's fork stands.
+    pub fn fork_status(&self) -> ForkStatus {
+        self.call_fork(Request::Status).status
+    }
+
+    fn call_fork(&self, request: Request) -> Call {
+        let status = ForkStatus::default();
+        let mut call = Call { request, promotion: Promotion::Stale, status };
+        let argument = (&raw mut call).cast();
+        // A database that is no file knows no such control, and leaves all as it is.
+        // SAFETY: the connection is open; the shim takes an argument of this type.
+        unsafe { ffi::sqlite3_file_control(self.raw(), MAIN, CONTROL_FORK, argument) };
+        call
+    }
+}
