@@ -42,6 +42,27 @@ pub(crate) enum ErrorKind {
 }
 
 /// What an optimistic transaction saw, and what is so now.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+/// use manyhands::params;
+/// # let setup = "CREATE TABLE account (id INTEGER PRIMARY KEY, cents); INSERT INTO account VALUES (1, 1000)";
+/// # database.connect()?.execute_script(setup)?;
+/// let (mut one, mut other) = (database.connect()?, database.connect()?);
+/// let mut transaction = one.transaction()?;
+/// transaction.query("SELECT cents FROM account WHERE id = ?1", params![1])?;
+/// other.execute("UPDATE account SET cents = 960", params![])?;
+/// transaction.execute("UPDATE account SET cents = 2000", params![])?;
+/// let error = transaction.commit().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "conflict: statement 1 of the transaction, `SELECT cents FROM account WHERE id = ?1` with (1) \
+///      (on account), showed (1000); others have committed since, and now it shows (960). Nothing was \
+///      written: run the transaction again, or give it to `run`, which does so"
+/// );
+/// # Ok::<(), manyhands::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The statement whose result has changed.
