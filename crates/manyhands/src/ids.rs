@@ -59,6 +59,8 @@ struct TableIds {
     taken: Statement,
     /// The highest id that a table with AUTOINCREMENT ever had; `None` without such tables.
     sequence: Option<Statement>,
+    /// How often SQLite has compiled the first two again, when they were made.
+    recompilations: u32,
 }
 
 /// An INSERT that takes its new ids from the function.
@@ -129,12 +131,20 @@ impl Giving {
             Some(id) => id,
             None => self.queue.reserve_id(self.table.key, self.table.highest()?)?,
         };
+        if self.table.is_stale() {
+            return None;
+        }
         self.given.push(id);
         Some(id)
     }
 }
 
 impl TableIds {
+    /// True when the schema has changed since: another table may have this name, and no ids.
+    fn is_stale(&self) -> bool {
+        self.highest.recompilations() + self.taken.recompilations() != self.recompilations
+    }
+
     /// The highest id that the table has, or had, if it counts that.
     fn highest(&mut self) -> Option<i64> {
         let step = self.highest.step();
@@ -187,13 +197,15 @@ impl InsertWithIds {
         let sequence = connection.prepare_one(&sequence).ok();
         let taken =
             connection.prepare_one(&format!("SELECT 1 FROM main.\"{table}\" WHERE {id} = ?1"));
+        let taken = taken.ok()?;
         let key = table_key(&rewritten.table.to_ascii_lowercase());
+        let recompilations = highest.recompilations() + taken.recompilations();
         Some(InsertWithIds {
             recompilations: statement.recompilations(),
             statement,
             key,
             asks_for_null: false,
-            table: Some(Box::new(TableIds { key, highest, taken: taken.ok()?, sequence })),
+            table: Some(Box::new(TableIds { key, highest, taken, sequence, recompilations })),
         })
     }
 
