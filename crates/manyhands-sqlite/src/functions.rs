@@ -40,7 +40,8 @@ impl SessionCounters {
     /// [`SessionCounters::ran_here`] tells of one.
     pub fn impersonate(&self, changes: i64, total_changes: i64, total_here: i64) {
         self.total.store(0, Ordering::Relaxed);
-        self.ran_elsewhere(changes, total_changes - total_here, total_here);
+        // What comes through shared memory may be any number.
+        self.ran_elsewhere(changes, total_changes.wrapping_sub(total_here), total_here);
     }
 
     /// A statement has run on the session's own connection.
@@ -60,7 +61,7 @@ impl SessionCounters {
 
     /// Rows changed since the session began, given the own connection's answer.
     pub fn total_changes(&self, here: i64) -> i64 {
-        here + self.total.load(Ordering::Relaxed)
+        here.wrapping_add(self.total.load(Ordering::Relaxed))
     }
 }
 
