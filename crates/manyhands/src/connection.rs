@@ -17,7 +17,7 @@ use crate::idle::OpenConnection;
 use crate::ids::Rewriting;
 use crate::optimistic::{self, Optimistic, Savepoints};
 use crate::options::{Durability, Settings};
-use crate::prepared::{self, Prepared};
+use crate::prepared::{self, Prepared, Spared};
 use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Route, TransactionStatement};
@@ -138,6 +138,7 @@ impl Connection {
             self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
         let result = self.carry_out(&mut prepared, values);
         self.put_back(prepared);
+        self.end_with_transaction();
         result
     }
 
@@ -158,30 +159,45 @@ impl Connection {
         &mut self,
         sql: &str,
         values: &[Value],
-        mut each: impl FnMut(&mut RowView<'_>) -> bool,
+        each: impl FnMut(&mut RowView<'_>) -> bool,
     ) -> Result<(), Error> {
         self.begin_operation()?;
-        let mut prepared = self.take_prepared(sql)?;
-        let statement = &mut prepared.statement;
-        let result = if prepared.route != Route::Own {
+        let mut prepared =
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
+        let reads = prepared.compiled.explain || prepared.facts.changes_nothing();
+        let result = if prepared.route != Route::Own || !reads {
             Err(Error::refused("query_each takes statements that read; use execute or query"))
-        } else if self.optimistic.is_some() && prepared.facts.only_reads() {
-            self.show_logged(&mut prepared, values, each)
+        } else if self.optimistic.is_some() {
+            self.show_on_fork(&mut prepared, values, each)
         } else {
-            let mut run = || {
-                statement.bind_all(values.iter().map(Value::as_ref))?;
-                while statement.step()? == Step::Row {
-                    if !each(&mut RowView { statement }) {
-                        break;
-                    }
-                }
-                Ok(())
-            };
-            run().map_err(|error: sqlite::Error| self.describe(error))
+            self.show_here(&mut prepared, values, each)
         };
-        prepared.statement.reset();
         self.put_back(prepared);
+        self.end_with_transaction();
         result
+    }
+
+    /// Shows the rows of a statement that reads, outside a fork.
+    pub(crate) fn show_here(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        mut each: impl FnMut(&mut RowView<'_>) -> bool,
+    ) -> Result<(), Error> {
+        self.as_new &= prepared.facts.leaves_no_trace();
+        let statement = &mut prepared.statement;
+        let mut run = || {
+            statement.bind_all(values.iter().map(Value::as_ref))?;
+            while statement.step()? == Step::Row {
+                if !each(&mut RowView { statement }) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let result = run();
+        prepared.statement.reset();
+        result.map_err(|error: sqlite::Error| self.describe(error))
     }
 
     /// Executes all statements of `sql`, which take no parameters. Rows are passed over.
@@ -192,9 +208,12 @@ impl Connection {
         self.begin_operation()?;
         let mut rest = sql;
         while !rest.is_empty() {
-            let (prepared, used) = self.compile(rest)?;
+            let (prepared, used) =
+                self.compile(rest).inspect_err(|error| self.log_uncompiled(rest, error))?;
             if let Some(mut prepared) = prepared {
-                self.carry_out(&mut prepared, &[])?;
+                let result = self.carry_out(&mut prepared, &[]);
+                self.end_with_transaction();
+                result?;
             }
             rest = &rest[used..];
         }
@@ -280,6 +299,7 @@ impl Connection {
     /// full-text index (FTS5) writes into its own tables at the commit counts only if the statement ran
     /// on this connection.
     pub fn total_changes(&self) -> i64 {
+        self.note_question_of_all();
         self.open().counters.total_changes(self.sqlite().total_changes())
     }
 
@@ -298,9 +318,16 @@ impl Connection {
     }
 
     /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
-    fn begin_operation(&self) -> Result<(), Error> {
+    fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupted.store(false, Ordering::Relaxed);
-        if self.sqlite().is_inherited() { Err(Error::new(ErrorKind::Forked)) } else { Ok(()) }
+        if self.sqlite().is_inherited() {
+            return Err(Error::new(ErrorKind::Forked));
+        }
+        // A cursor that failed may have ended its transaction.
+        if self.optimistic.is_some() {
+            self.end_with_transaction();
+        }
+        Ok(())
     }
 
     /// A statement that is not kept for others: a cursor runs while they are executed.
@@ -315,12 +342,12 @@ impl Connection {
         if let Some(prepared) = kept {
             return Ok(prepared);
         }
-        let known = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
-        let (prepared, used) = self.compile(known)?;
+        let text = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
+        let (prepared, used) = self.compile(text)?;
         let mut prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
         // It is found again by what the application wrote, white space and comments included.
         prepared.sql = sql.into();
-        if self.sqlite().prepare(&known[used..])?.0.is_some() {
+        if self.has_statement(&text[used..])? {
             return Err(Error::refused(
                 "more than one statement was given; use execute_script, or batch",
             ));
@@ -329,7 +356,19 @@ impl Connection {
     }
 
     pub(crate) fn compile(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        self.open().compiler.compile(self.sqlite(), sql).map_err(|error| self.describe(error))
+        let spared = match (&self.optimistic, &self.file) {
+            (Some(_), _) => Spared::Settings,
+            (None, Some(_)) => Spared::Refused,
+            (None, None) => Spared::None,
+        };
+        let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
+        compiled.map_err(|error| self.describe(error))
+    }
+
+    /// Whether `sql` has a statement, which is not executed.
+    fn has_statement(&self, sql: &str) -> Result<bool, Error> {
+        let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::All);
+        Ok(compiled.map_err(|error| self.describe(error))?.0.is_some())
     }
 
     /// Keeps a compiled statement for its next use.
@@ -337,12 +376,24 @@ impl Connection {
         if prepared.rewriting.is_stale() {
             prepared.rewriting = Rewriting::default();
         }
-        // One that SQLite has compiled again may touch other tables, and have another route.
-        if !prepared.is_stale() {
+        // One that SQLite has compiled again may touch other tables, and have another route. A setting
+        // works when it is compiled.
+        if !prepared.is_stale() && prepared.route != Route::Setting {
             let open = self.open_mut();
             if let Some(before) = open.last.replace(prepared) {
                 open.statements.put(Arc::clone(&before.sql), before);
             }
+        }
+    }
+
+    /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
+    fn end_with_transaction(&mut self) {
+        if self.sqlite().is_autocommit() {
+            if let Some(ended) = self.end_optimistic() {
+                self.give_ids_back(&ended.log);
+            }
+            self.savepoints.clear();
+            self.let_go_after_transaction();
         }
     }
 
@@ -397,7 +448,7 @@ impl Connection {
             self.savepoints.begin(statement.as_ref());
             self.conflicted = false;
             if let Some(file) = self.file.clone() {
-                self.begin_optimistic(&file);
+                self.begin_optimistic(prepared, &file);
             }
         } else if result.is_ok() {
             self.savepoints.note(statement.as_ref());

@@ -71,6 +71,8 @@ impl Connection {
                 "a cursor takes a statement that reads; use execute or query",
             ));
         }
+        // A fork that reads may overflow too: so before.
+        self.keep_within_limits(self.sqlite().fork_status().forked)?;
         prepared.statement.bind_all(values.iter().map(Value::as_ref))?;
         let cursor = Arc::new(CursorState(Mutex::new(State {
             columns: Arc::clone(&prepared.columns),

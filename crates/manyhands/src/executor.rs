@@ -8,7 +8,7 @@
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -49,6 +49,8 @@ pub(crate) struct Executor {
     connection: sqlite::Connection,
     busy: BusyWait,
     statements: LruCache<Arc<str>, Box<Known>>,
+    /// The executor's own, which a request must not get by their text.
+    own_statements: HashMap<&'static str, Box<Known>>,
     virtual_tables: VirtualTables,
     session: Option<Session>,
     pub(crate) counters: Arc<SessionCounters>,
@@ -74,6 +76,8 @@ pub(crate) struct Known {
     pub(crate) touches: Touches,
     /// It answers about the session: its result depends on more than tables.
     pub(crate) session_function: bool,
+    /// A savepoint statement: only in a transaction's log.
+    is_savepoint: bool,
     pub(crate) changes_rows: bool,
     /// Keys of the tables whose rows it writes.
     written: Box<[u64]>,
@@ -129,6 +133,9 @@ impl CommitObserver for CommitNews {
     }
 }
 
+/// The savepoint around a transaction's log.
+const SAVEPOINT: &str = "manyhands transaction";
+
 fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
     lock(&control.facts).note(action, prepared::shared_functions);
     let allowed = match action.kind {
@@ -138,7 +145,10 @@ fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
         }
         ActionKind::Transaction => control.internal.load(Ordering::Relaxed),
         ActionKind::Savepoint => {
-            control.internal.load(Ordering::Relaxed) || control.savepoints.load(Ordering::Relaxed)
+            // One of the executor's own name is executed by its owner.
+            let own = action.second.is_some_and(|name| name.eq_ignore_ascii_case(SAVEPOINT));
+            control.internal.load(Ordering::Relaxed)
+                || control.savepoints.load(Ordering::Relaxed) && !own
         }
         // The full-text index asks for these two itself.
         ActionKind::Pragma => {
@@ -196,6 +206,7 @@ impl Executor {
             connection,
             busy,
             statements,
+            own_statements: HashMap::new(),
             virtual_tables: VirtualTables::default(),
             session: None,
             counters,
@@ -220,12 +231,16 @@ impl Executor {
     }
 
     /// Runs SQL of the executor's own.
-    pub(crate) fn internal(&mut self, sql: &str) -> Result<(), sqlite::Error> {
+    pub(crate) fn internal(&mut self, sql: &'static str) -> Result<(), sqlite::Error> {
         self.control.internal.store(true, Ordering::Relaxed);
-        let result = self.take(sql).and_then(|mut known| {
+        let known = match self.own_statements.remove(sql) {
+            Some(known) => Ok(known),
+            None => self.compile(sql).map(Box::new),
+        };
+        let result = known.and_then(|mut known| {
             while known.statement.step()? == Step::Row {}
             known.statement.reset();
-            self.put_back(known);
+            self.own_statements.insert(sql, known);
             Ok(())
         });
         self.control.internal.store(false, Ordering::Relaxed);
@@ -281,6 +296,7 @@ impl Executor {
             sql: sql.into(),
             touches,
             session_function: facts.session_function,
+            is_savepoint: facts.transaction.is_some(),
             changes_rows: facts.changes_rows(),
             written: facts.keys_written(),
             rewriting: Rewriting::default(),
@@ -446,6 +462,9 @@ impl Executor {
         let before = self.connection.total_changes();
         // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
         let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
+        if known.is_savepoint {
+            return Err(StatementError::NotHere);
+        }
         let reserved = known.written.iter().any(|&key| self.queue.has_reservations(key));
         let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
             compiled.bind_all(statement.values.iter().copied()).map_err(|_| None)?;

@@ -24,7 +24,7 @@ use crate::error::{Conflict, ErrorKind};
 use crate::ids::Recorded;
 use crate::limits;
 use crate::log::{Entry, Log};
-use crate::observe::{self, Counted, Shown, Watched};
+use crate::observe::{self, Counted, Seen, Shown, Watched};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
 use crate::replay::Taint;
@@ -158,7 +158,7 @@ impl Connection {
                 columns: entry.columns,
                 values: entry.values.iter().map(|value| value.as_ref()).collect(),
                 seen: Some((entry.seen().into_owned(), entry.counted())),
-                reads_only: entry.reads_only,
+                reads_only: entry.reads_only.map(|tables| tables.0),
                 ids: entry.ids.clone(),
             });
         }
@@ -187,7 +187,7 @@ impl Connection {
                 tally.set(*changes, *last_insert_rowid);
             }
         }
-        let total = optimistic.before.total_changes + replayed.counts.total_changes;
+        let total = optimistic.before.total_changes.wrapping_add(replayed.counts.total_changes);
         let here = self.sqlite().total_changes();
         self.open().counters.impersonate(replayed.counts.changes, total, here);
         self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
@@ -221,7 +221,9 @@ impl Connection {
         let fork = self.sqlite().fork_status();
         let lead = self.take_turn()?;
         self.count_transaction(|it| &it.escalations);
-        if fork.forked && self.promote()? {
+        // What was read elsewhere has no turn, and may have changed: it is read again.
+        let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
+        if fork.forked && !elsewhere && self.promote()? {
             return self.hold_promoted(lead);
         }
         let optimistic = self.leave_fork()?;
@@ -282,20 +284,23 @@ impl Connection {
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
     fn execute_again(&mut self, entry: &Entry, taint: &mut Taint) -> Result<Option<Shown>, Error> {
         let mut prepared = match self.take_prepared(&entry.sql) {
-            // It could not be compiled then either.
-            Err(error) if error.code().is_some_and(|it| Some(it.0) == entry.seen().error) => {
-                return Ok(None);
+            // Without a code: what did not compile is the beginning of a script that does now.
+            Err(error) if error.code().is_none_or(sqlite::Code::is_result) => {
+                let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
+                let same = seen.error == entry.seen().error;
+                return Ok((!same).then(|| Shown { seen, ..Shown::default() }));
             }
             prepared => prepared?,
         };
         let counted_then = entry.counted();
-        let spared = entry.reads_only
-            && counted_then.asked == 0
-            && !prepared.facts.session_function
-            && taint.spares(entry.touches.reads);
-        if spared {
+        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
+        if spared && counted_then.asked == 0 {
             self.put_back(prepared);
             return Ok(None);
+        }
+        if entry.is_failed_commit() && prepared.facts.transaction.is_some() {
+            self.put_back(prepared);
+            return Ok(self.commit_again());
         }
         let watched = self.watch_again(&mut prepared, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
@@ -303,7 +308,7 @@ impl Connection {
             self.open().counters.ran_here();
         }
         let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
-        taint.spread(touches);
+        taint.spread(touches, prepared.facts.session_function);
         self.turn_written = self.turn_written.and(touches.writes);
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
@@ -323,6 +328,13 @@ impl Connection {
             tally.set(now.changes, now.last_insert_rowid);
         }
         Ok(None)
+    }
+
+    /// A COMMIT that failed for a deferred foreign key: would it fail again? Gives what shows now, if not.
+    fn commit_again(&self) -> Option<Shown> {
+        let fails = self.sqlite().violates_deferred_foreign_keys();
+        (!fails)
+            .then(|| Shown { seen: Seen { to_end: true, ..Seen::default() }, ..Shown::default() })
     }
 
     /// Steps one statement of the log again, with the ids that it was given.

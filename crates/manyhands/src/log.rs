@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use manyhands_sqlite::Value;
+use manyhands_sqlite::{Code, Value};
 
 use crate::cursor::CursorState;
 use crate::observe::{self, Counted, Seen, Shown};
 use crate::row::Tally;
-use crate::tables::Touches;
+use crate::tables::{TableSet, Touches};
 
 /// One statement of a transaction.
 #[derive(Debug)]
@@ -17,8 +17,10 @@ pub(crate) struct Entry {
     pub(crate) values: Vec<Value>,
     /// Which columns it had, see `prepared::columns_digest`.
     pub(crate) columns: u32,
-    /// It changes nothing: it need not be executed again if what it reads is as it was.
-    pub(crate) reads_only: bool,
+    /// It changes nothing, and need not be executed again if these tables are as they were.
+    pub(crate) reads_only: Option<TableSet>,
+    /// It counts the rows that it changes.
+    pub(crate) counts: bool,
     pub(crate) touches: Touches,
     /// The names of the tables, for messages.
     pub(crate) tables: Arc<[String]>,
@@ -50,6 +52,11 @@ impl Entry {
             ShownRows::Cursor(cursor) => cursor.seen(),
         };
         Shown { seen, counted: self.counted(), sample }
+    }
+
+    /// A COMMIT, or the RELEASE that commits, after which the transaction went on.
+    pub(crate) fn is_failed_commit(&self) -> bool {
+        self.seen().error == Some(Code::CONSTRAINT_FOREIGNKEY.0)
     }
 
     /// The statement with its values, for messages.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use manyhands_queue::Queue;
-use manyhands_sqlite::{self as sqlite, Pinned, Value, pin};
+use manyhands_sqlite::{self as sqlite, Paused, PinGuard, Pinned, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -28,6 +28,8 @@ pub(crate) struct Optimistic {
     pub(crate) log: Log,
     /// Only this connection can replay the log.
     pub(crate) at_home: bool,
+    /// Something of an attached database was read.
+    pub(crate) reads_elsewhere: bool,
     pub(crate) pinned: Pinned,
     /// What the session had counted when it began.
     pub(crate) before: Counts,
@@ -36,16 +38,21 @@ pub(crate) struct Optimistic {
 }
 
 impl Connection {
-    /// A statement has begun a transaction outside a turn: it goes on on a fork.
-    pub(crate) fn begin_optimistic(&mut self, file: &DatabaseFile) {
+    /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on on a fork.
+    pub(crate) fn begin_optimistic(&mut self, begun: &Prepared, file: &DatabaseFile) {
         self.sqlite().arm_fork(true);
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
             at_home: self.particular,
+            reads_elsewhere: false,
             pinned: Pinned::now(),
             before: self.counts(),
             queue: file.queue(),
         }));
+        if let Some(TransactionStatement::Savepoint(_)) = &begun.facts.transaction {
+            // The transaction may go back to it.
+            self.log(begun, &[], Observer::default().finish(true), None);
+        }
     }
 
     /// What the session has counted, without a question that would count as seen.
@@ -79,7 +86,8 @@ impl Connection {
                 return self.commit_optimistic(prepared);
             }
             Some(TransactionStatement::Rollback) => {
-                self.drain_cursors()?;
+                // A cursor with too many rows fails when it is read on; the transaction ends all the same.
+                let _ = self.drain_cursors();
                 if let Some(optimistic) = &self.optimistic {
                     self.give_ids_back(&optimistic.log);
                 }
@@ -121,10 +129,15 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
+        self.stay_at_home(prepared);
+        self.step_logged(prepared, values)
+    }
+
+    fn stay_at_home(&mut self, prepared: &Prepared) {
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.at_home = true;
+            optimistic.reads_elsewhere |= prepared.facts.reads_elsewhere;
         }
-        self.step_logged(prepared, values)
     }
 
     /// Steps a statement on the fork, and logs what comes of it.
@@ -141,7 +154,9 @@ impl Connection {
                 let mut observer = Observer::default();
                 outcome.rows.iter().for_each(|row| observer.row(row.values()));
                 self.log(prepared, values, observer.finish(true), Some(&outcome.tally));
-                self.keep_within_limits(counts)?;
+                // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
+                let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());
+                self.keep_within_limits(counts && statements.is_multiple_of(16))?;
             }
             Err(error) => {
                 if self.fork_has_overflowed() {
@@ -149,14 +164,12 @@ impl Connection {
                     return self.carry_out_here(prepared, values);
                 }
                 if self.sqlite().is_autocommit() {
-                    // OR ROLLBACK and its kin: the transaction is over, and nothing is left of it.
+                    // OR ROLLBACK and its kin: nothing is left of the transaction but the ids that it took.
                     self.log(prepared, values, Observer::default().finish(true), None);
-                    if let Some(ended) = self.end_optimistic() {
-                        self.give_ids_back(&ended.log);
-                    }
-                    self.savepoints.clear();
                 } else if let Some(code) = error.code().filter(|code| code.is_result()) {
-                    self.log(prepared, values, Observer::default().fail(code), None);
+                    let changes = if counts { self.sqlite().changes() } else { 0 };
+                    let tally = Tally::new(changes, self.sqlite().last_insert_rowid());
+                    self.log(prepared, values, Observer::default().fail(code), Some(&tally));
                 }
             }
         }
@@ -190,12 +203,21 @@ impl Connection {
         shown: ShownRows,
         tally: Option<&Arc<Tally>>,
     ) -> Entry {
+        let stale = prepared.is_stale();
+        let touches = if stale { Touches::ALL } else { prepared.touches };
+        // A cursor has not run yet: SQLite may compile it again, for another schema.
+        let reads_only = !stale
+            && matches!(shown, ShownRows::All(..))
+            && prepared.compiled.read_only
+            && prepared.facts.only_reads()
+            && !prepared.facts.session_function;
         Entry {
             sql: Arc::clone(&prepared.sql),
             values: values.to_vec(),
             columns: prepared::columns_digest(&prepared.columns),
-            reads_only: prepared.compiled.read_only && prepared.facts.only_reads(),
-            touches: if prepared.is_stale() { Touches::ALL } else { prepared.touches },
+            reads_only: reads_only.then_some(touches.reads),
+            counts: prepared.facts.changes_rows(),
+            touches,
             tables: Arc::clone(&prepared.tables),
             shown,
             tally: tally.cloned(),
@@ -223,7 +245,8 @@ impl Connection {
             sql: sql.into(),
             values: Vec::new(),
             columns: 0,
-            reads_only: false,
+            reads_only: None,
+            counts: false,
             touches: Touches::ALL,
             tables: Arc::default(),
             shown: ShownRows::All(seen, sample),
@@ -248,11 +271,9 @@ impl Connection {
     }
 
     /// Moves to the turn a transaction whose log or page cache have become large.
-    fn keep_within_limits(&mut self, wrote: bool) -> Result<(), Error> {
+    pub(crate) fn keep_within_limits(&mut self, asks: bool) -> Result<(), Error> {
         let Some(optimistic) = &self.optimistic else { return Ok(()) };
         let limit = self.settings.fork_bytes_max;
-        // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
-        let asks = wrote && optimistic.log.entries().len().is_multiple_of(16);
         let cache = if asks { self.sqlite().cache_bytes() } else { 0 };
         if optimistic.log.bytes() > limit / 4 || cache > limit / 4 * 3 {
             self.escalate()?;
@@ -261,13 +282,23 @@ impl Connection {
     }
 
     /// Shows the rows of a statement that reads to `each`, and logs those that it has seen.
-    pub(crate) fn show_logged(
+    pub(crate) fn show_on_fork(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
         mut each: impl FnMut(&mut RowView<'_>) -> bool,
     ) -> Result<(), Error> {
-        let _pin = self.pin_next().map(pin);
+        match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
+            InFork::Plain => return self.show_here(prepared, values, each),
+            InFork::LoggedAtHome => self.stay_at_home(prepared),
+            InFork::Logged | InFork::InTurn => {}
+        }
+        // A fork that reads may overflow too. Rows that were shown cannot be taken back: so before.
+        self.keep_within_limits(self.sqlite().fork_status().forked)?;
+        if self.optimistic.is_none() {
+            return self.show_here(prepared, values, each);
+        }
+        let mut pinned = self.pin_next().map(pin);
         let mut observer = Observer::default();
         let statement = &mut prepared.statement;
         let mut run = || {
@@ -279,7 +310,11 @@ impl Connection {
                     observer.value(statement.column(column));
                 }
                 observer.end(count);
-                if !each(&mut RowView { statement }) {
+                // Clock and dice are this statement's, not those of what `each` does.
+                let paused = pinned.take().map(PinGuard::pause);
+                let goes_on = each(&mut RowView { statement });
+                pinned = paused.map(Paused::resume);
+                if !goes_on {
                     return Ok(false);
                 }
             }
@@ -293,6 +328,7 @@ impl Connection {
             // What the system failed at is nobody's result; the rows before it are.
             Err(_) => observer.finish(false),
         };
+        drop(pinned);
         self.log(prepared, values, shown, None);
         self.keep_within_limits(false)?;
         result.map(drop).map_err(|error| self.describe(error))
@@ -301,11 +337,17 @@ impl Connection {
     /// Somebody asks how many rows the last statement has changed.
     pub(crate) fn note_question(&self, what: u8) {
         let Some(optimistic) = &self.optimistic else { return };
-        let counts = |entry: &&Entry| what != Tally::CHANGES || !entry.reads_only;
-        let last = optimistic.log.entries().iter().rev().find(counts);
-        if let Some(tally) = last.and_then(|entry| entry.tally.as_ref()) {
+        let counts = |entry: &&Entry| what != Tally::CHANGES || entry.counts;
+        let mut entries = optimistic.log.entries().iter().rev().filter(counts);
+        if let Some(tally) = entries.find_map(|entry| entry.tally.as_ref()) {
             tally.ask(what);
         }
+    }
+
+    /// Somebody asks how many rows all statements have changed.
+    pub(crate) fn note_question_of_all(&self) {
+        let entries = self.optimistic.iter().flat_map(|it| it.log.entries());
+        entries.filter_map(|entry| entry.tally.as_ref()).for_each(|it| it.ask(Tally::CHANGES));
     }
 }
 

@@ -9,7 +9,7 @@ use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
 use crate::ids::Rewriting;
-use crate::routing::{self, Compiled, Facts, Route};
+use crate::routing::{self, Applied, Compiled, Facts, Route};
 use crate::row::Row;
 use crate::tables::{Touches, VirtualTables};
 
@@ -82,10 +82,44 @@ pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
         .collect()
 }
 
+/// Which PRAGMAs compile to nothing. SQLite applies many of them as soon as it compiles them; each of
+/// these stands for those before it, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Spared {
+    #[default]
+    None,
+    /// Those that are refused.
+    Refused,
+    /// Settings that change results: on a fork they must wait for the turn.
+    Settings,
+    All,
+}
+
+/// What the authorizer has told of the statement that is being compiled.
+#[derive(Debug, Default)]
+struct Heard {
+    facts: Facts,
+    spared: Spared,
+}
+
+impl Heard {
+    fn note(&mut self, action: &Action<'_>) -> Verdict {
+        self.facts.note(action, shared_functions);
+        let spared = action.kind == ActionKind::Pragma
+            && self.spared
+                >= match routing::applied(&self.facts) {
+                    Applied::Never => Spared::Refused,
+                    Applied::NotOnFork => Spared::Settings,
+                    Applied::Anywhere => Spared::All,
+                };
+        if spared { Verdict::Ignore } else { Verdict::Allow }
+    }
+}
+
 /// Listens to a connection's authorizer.
 #[derive(Debug)]
 pub(crate) struct Compiler {
-    facts: Arc<Mutex<Facts>>,
+    heard: Arc<Mutex<Heard>>,
     virtual_tables: Mutex<VirtualTables>,
     /// There is, or was, more than the schema `main`. SQLite names none where only rows are counted.
     pub(crate) several_schemas: Arc<AtomicBool>,
@@ -94,19 +128,18 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Listens to the authorizer of `connection` from now on.
     pub(crate) fn install(connection: &sqlite::Connection) -> Compiler {
-        let facts = Arc::new(Mutex::new(Facts::default()));
-        let noted = Arc::clone(&facts);
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let listening = Arc::clone(&heard);
         let several_schemas = Arc::new(AtomicBool::new(false));
         let several = Arc::clone(&several_schemas);
         connection.set_authorizer(Some(move |action: &Action<'_>| {
-            let mut facts = lock(&noted);
-            facts.note(action, shared_functions);
+            let mut heard = lock(&listening);
             if action.kind == ActionKind::Read && action.database.is_none() {
-                facts.reads_elsewhere |= several.load(Ordering::Relaxed);
+                heard.facts.reads_elsewhere |= several.load(Ordering::Relaxed);
             }
-            Verdict::Allow
+            heard.note(action)
         }));
-        Compiler { facts, virtual_tables: Mutex::default(), several_schemas }
+        Compiler { heard, virtual_tables: Mutex::default(), several_schemas }
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.
@@ -114,10 +147,12 @@ impl Compiler {
         &self,
         connection: &sqlite::Connection,
         sql: &str,
+        spared: Spared,
     ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
-        *lock(&self.facts) = Facts::default();
-        let (statement, used) = connection.prepare(sql)?;
-        let facts = core::mem::take(&mut *lock(&self.facts));
+        *lock(&self.heard) = Heard { spared, ..Heard::default() };
+        let compiled = connection.prepare(sql);
+        let facts = core::mem::take(&mut *lock(&self.heard)).facts;
+        let (statement, used) = compiled?;
         let Some(statement) = statement else { return Ok((None, used)) };
         let compiled =
             Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };

@@ -39,9 +39,12 @@ impl Taint {
         !reads.meets(self.0)
     }
 
-    /// A statement was executed again. From what others have written it makes something else.
-    pub(crate) fn spread(&mut self, touches: Touches) {
-        if touches.reads.and(touches.writes).meets(self.0) {
+    /// A statement was executed again. From what others have written it makes something else; so it does
+    /// when it asks what was counted (`asks_session`), which may come from there.
+    pub(crate) fn spread(&mut self, touches: Touches, asks_session: bool) {
+        if touches.reads.and(touches.writes).meets(self.0)
+            || asks_session && self.0 != TableSet::NONE
+        {
             self.0 = self.0.and(touches.writes);
         }
     }
@@ -108,12 +111,9 @@ impl Executor {
         // Without it, or if it does not compile, this is nothing for us.
         let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
         let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
-        let reads_only = statement.reads_only && known.statement.is_read_only();
-        if reads_only
-            && counted_then.asked == 0
-            && !known.session_function
-            && taint.spares(known.touches.reads)
-        {
+        // The statement that is known here may be of an older schema: its owner knows what it reads.
+        let spared = statement.reads_only.is_some_and(|reads| taint.spares(TableSet(reads)));
+        if spared && known.statement.is_read_only() && counted_then.asked == 0 {
             return Ok(None);
         }
         let recorded = Recorded { ids: &statement.ids, exclusive: taint.is_known() };
@@ -129,7 +129,7 @@ impl Executor {
         if changes_rows {
             self.counters.ran_here();
         }
-        taint.spread(touches);
+        taint.spread(touches, known.session_function);
         *written = written.and(touches.writes);
         // OR ROLLBACK and its kin end the batch; what the system failed at is nobody's result.
         let gone = self.connection().is_autocommit();

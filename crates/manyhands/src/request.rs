@@ -37,8 +37,8 @@ pub(crate) struct StatementRequest<'a> {
     pub(crate) values: Vec<ValueRef<'a>>,
     /// In a transaction: what the caller has seen of it.
     pub(crate) seen: Option<(Seen, Counted)>,
-    /// In a transaction: it changes nothing, and need not be executed if nothing that it reads changed.
-    pub(crate) reads_only: bool,
+    /// In a transaction: it changes nothing, and need not be executed if no table of this set changed.
+    pub(crate) reads_only: Option<u64>,
     /// In a transaction: the rowids that it was given.
     pub(crate) ids: Vec<i64>,
 }
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
             columns,
             values: values.iter().map(Value::as_ref).collect(),
             seen: None,
-            reads_only: false,
+            reads_only: None,
             ids: Vec::new(),
         });
     }
@@ -217,7 +217,7 @@ mod tests {
         )
     }
 
-    type SeenPart = (Option<(Seen, Counted)>, bool, Vec<i64>);
+    type SeenPart = (Option<(Seen, Counted)>, Option<u64>, Vec<i64>);
 
     fn seen() -> impl Strategy<Value = SeenPart> {
         let seen = (any::<u64>(), any::<bool>(), any::<Option<[u8; 16]>>(), any::<Option<i32>>());
@@ -227,7 +227,7 @@ mod tests {
             let (changes, last_insert_rowid, asked) = counted;
             (Seen { rows, to_end, digest, error }, Counted { changes, last_insert_rowid, asked })
         });
-        (proptest::option::of(both), any::<bool>(), vec(any::<i64>(), 0..3))
+        (proptest::option::of(both), any::<Option<u64>>(), vec(any::<i64>(), 0..3))
     }
 
     proptest! {

@@ -135,6 +135,12 @@ impl Facts {
         *self == Facts { tables_read, session_function, ..Facts::default() }
     }
 
+    /// True for a statement that changes no data, no schema and no transaction.
+    pub(crate) fn changes_nothing(&self) -> bool {
+        let changes = self.schema || self.temp_schema || self.attaches || !self.writes.is_empty();
+        !changes && self.transaction.is_none()
+    }
+
     /// True when a connection is as it was before, after the statement has run on it.
     pub(crate) fn leaves_no_trace(&self) -> bool {
         let sets = matches!(self.pragma, Some((_, Some(_))));
@@ -224,6 +230,27 @@ pub(crate) fn in_fork(facts: &Facts, route: &Route, compiled: Compiled) -> InFor
             if rows { InFork::LoggedAtHome } else { InFork::InTurn }
         }
         (_, Route::Setting | Route::Refuse(_)) => InFork::InTurn,
+    }
+}
+
+/// How a PRAGMA works that SQLite applies as soon as it is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// It is refused.
+    Never,
+    /// It changes results, and so must wait until an open fork has moved to its turn.
+    NotOnFork,
+    Anywhere,
+}
+
+/// Where the PRAGMA may be applied that the authorizer told of.
+pub(crate) fn applied(facts: &Facts) -> Applied {
+    let Some((name, argument)) = &facts.pragma else { return Applied::Anywhere };
+    let compiled = Compiled { read_only: true, explain: false };
+    match route_pragma(name, argument.as_deref(), compiled) {
+        Route::Refuse(_) => Applied::Never,
+        Route::Setting if !settles_nothing(name) => Applied::NotOnFork,
+        _ => Applied::Anywhere,
     }
 }
 

@@ -57,6 +57,7 @@ impl Touches {
             names.iter().fold(TableSet::NONE, |set, name| {
                 // SQLite's own tables change without being named.
                 let special = name.starts_with("sqlite_")
+                    || name.starts_with("pragma_")
                     || virtual_tables.contains(name)
                     || belongs_to_virtual(name, virtual_tables);
                 set.and(if special { TableSet::ALL } else { TableSet::of_name(name) })
@@ -75,7 +76,7 @@ fn belongs_to_virtual(name: &str, virtual_tables: &HashSet<String>) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct VirtualTables {
     statements: Option<(Statement, Statement)>,
-    version: i64,
+    version: Option<i64>,
     names: HashSet<String>,
 }
 
@@ -91,14 +92,17 @@ impl VirtualTables {
                 connection.prepare_one("PRAGMA main.schema_version")?,
                 // Virtual tables have no root page.
                 connection.prepare_one(
-                    "SELECT lower(name) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
+                    // A module's name may be that of a table too, which reads what it likes.
+                    "SELECT lower(name) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0
+                     UNION SELECT lower(name) FROM pragma_module_list
+                         WHERE name NOT IN ('json_each', 'json_tree')",
                 )?,
             )),
         };
         version.step()?;
         let now = match version.column(0) {
-            ValueRef::Integer(number) => number,
-            _ => 0,
+            ValueRef::Integer(number) => Some(number),
+            _ => None,
         };
         version.reset();
         if now != self.version {

@@ -6,5 +6,6 @@ mod cursors;
 mod hermitage;
 pub mod large;
 mod by_detours;
+mod overlooked;
 mod replay_exactly;
 mod story;

@@ -428,7 +428,7 @@ fn by_an_outermost_savepoint() {
         A SELECT v FROM test                               -> 10
         A INSERT INTO test VALUES (2, 20)
         B UPDATE test SET v = 11 WHERE id = 1
-        A RELEASE s                                        -> conflict at 1
+        A RELEASE s                                        -> conflict at 2
         A SELECT count(*) FROM test                        -> 1
         table                                              -> 1|11",
     );
