@@ -308,15 +308,6 @@ impl Connection {
         self.sqlite().is_autocommit()
     }
 
-    /// A handle with which another thread can interrupt what this connection does or waits for.
-    pub fn interrupt_handle(&mut self) -> InterruptHandle {
-        self.as_new = false;
-        InterruptHandle {
-            sqlite: self.sqlite().interrupt_handle(),
-            interrupted: Arc::clone(&self.interrupted),
-        }
-    }
-
     /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
     fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupted.store(false, Ordering::Relaxed);
@@ -511,21 +502,5 @@ impl Drop for Connection {
         {
             file.idle.keep(&self.settings, open);
         }
-    }
-}
-
-/// Interrupts what a connection does or waits for, from any thread.
-#[derive(Clone, Debug)]
-pub struct InterruptHandle {
-    sqlite: sqlite::InterruptHandle,
-    interrupted: Arc<AtomicBool>,
-}
-
-impl InterruptHandle {
-    /// Ends the wait of the connection, or its running statement, with [`Error::is_interrupt`]. A
-    /// request that a leader executes at this moment is not interrupted: its answer comes.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Relaxed);
-        self.sqlite.interrupt();
     }
 }

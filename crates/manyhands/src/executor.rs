@@ -17,16 +17,14 @@ use manyhands_queue::{Deadline, Queue, crash};
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
 use manyhands_sqlite::{
-    self as sqlite, Progress, SessionCounters, Setting, Statement, Step, Value, WalIndexHeader,
+    self as sqlite, Progress, SessionCounters, Setting, Statement, Step, WalIndexHeader,
 };
 
 use crate::busy::BusyWait;
 use crate::ids::{IdFunction, Recorded, Rewriting};
 use crate::limits;
 use crate::prepared;
-use crate::request::{
-    self, Answer, Counts, Failure, Origin, Request, Session, StatementAnswer, StatementRequest,
-};
+use crate::request::{self, Counts, Origin, Request, Session, StatementRequest};
 use crate::routing::Facts;
 use crate::tables::{TableSet, Touches, VirtualTables};
 
@@ -77,14 +75,14 @@ pub(crate) struct Known {
     /// It answers about the session: its result depends on more than tables.
     pub(crate) session_function: bool,
     /// A savepoint statement: only in a transaction's log.
-    is_savepoint: bool,
+    pub(crate) is_savepoint: bool,
     pub(crate) changes_rows: bool,
     /// Keys of the tables whose rows it writes.
     written: Box<[u64]>,
     /// How it takes new rowids from others than SQLite.
     rewriting: Rewriting,
     /// Of the columns' names, as of `recompilations`.
-    columns: u32,
+    pub(crate) columns: u32,
     recompilations: u32,
 }
 
@@ -223,6 +221,11 @@ impl Executor {
 
     pub(crate) fn connection(&self) -> &sqlite::Connection {
         &self.connection
+    }
+
+    /// True when ids of a table that the statement writes are reserved.
+    pub(crate) fn has_reservations(&self, known: &Known) -> bool {
+        known.written.iter().any(|&key| self.queue.has_reservations(key))
     }
 
     /// Frames in the WAL after the last commit.
@@ -407,88 +410,6 @@ impl Executor {
         self.control.request_end_ns.store(end_ns, Ordering::Relaxed);
     }
 
-    fn execute_decoded(
-        &mut self,
-        request: &Request<'_>,
-        taken: &mut Taken,
-    ) -> Result<Answer, Executed> {
-        let total_before = self.connection.total_changes();
-        let several = request.statements.len() > 1;
-        if several {
-            self.internal("SAVEPOINT request").map_err(|_| Executed::Spoiled)?;
-        }
-        let mut written = TableSet::NONE;
-        let mut done = Vec::with_capacity(request.statements.len());
-        for (index, statement) in request.statements.iter().enumerate() {
-            match self.execute_statement(request, statement, taken, &mut written) {
-                Ok(answer) => done.push(answer),
-                Err(StatementError::Own(error)) => {
-                    if several {
-                        self.internal("ROLLBACK TO request").map_err(|_| Executed::Spoiled)?;
-                        self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
-                    } else {
-                        // OR FAIL keeps what it did before it failed.
-                        self.written = self.written.and(written);
-                    }
-                    let counts = self.counts(total_before);
-                    return Ok(Answer::Failed(Failure::new(index, Some(counts), &error)));
-                }
-                Err(StatementError::NotHere) if index == 0 && !several => {
-                    return Err(Executed::NotHere);
-                }
-                Err(StatementError::NotHere | StatementError::Spoiled) => {
-                    return Err(Executed::Spoiled);
-                }
-            }
-        }
-        // In a transaction of its own, the request would now fail to commit.
-        if self.connection.violates_deferred_foreign_keys() {
-            return Err(Executed::Spoiled);
-        }
-        if several {
-            self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
-        }
-        self.written = self.written.and(written);
-        Ok(Answer::Done(done))
-    }
-
-    fn execute_statement(
-        &mut self,
-        request: &Request<'_>,
-        statement: &StatementRequest<'_>,
-        taken: &mut Taken,
-        written: &mut TableSet,
-    ) -> Result<StatementAnswer, StatementError> {
-        let before = self.connection.total_changes();
-        // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
-        let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
-        if known.is_savepoint {
-            return Err(StatementError::NotHere);
-        }
-        let reserved = known.written.iter().any(|&key| self.queue.has_reservations(key));
-        let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
-            compiled.bind_all(statement.values.iter().copied()).map_err(|_| None)?;
-            let rows = fetch_all(compiled).map_err(Some);
-            compiled.reset();
-            rows
-        });
-        let stale = known.is_stale();
-        let same_columns = !stale && known.columns == statement.columns;
-        *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
-        if known.changes_rows {
-            self.counters.ran_here();
-        }
-        match rows {
-            Ok(_) if !same_columns => Err(StatementError::Spoiled),
-            Ok(rows) => Ok(StatementAnswer { counts: self.counts(before), rows }),
-            Err(None) => Err(StatementError::NotHere),
-            Err(Some(error)) if error.code.is_constraint() && !self.connection.is_autocommit() => {
-                Err(StatementError::Own(error))
-            }
-            Err(_) => Err(StatementError::Spoiled),
-        }
-    }
-
     /// Steps a statement by `run`. With `ids` it is one that may insert, and is given those first.
     pub(crate) fn run<T>(
         &mut self,
@@ -523,22 +444,6 @@ impl Executor {
     }
 }
 
-fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, sqlite::Error> {
-    let mut rows = Vec::new();
-    while statement.step()? == Step::Row {
-        let count = statement.column_count();
-        rows.push((0..count).map(|column| statement.column(column).to_owned()).collect());
-    }
-    Ok(rows)
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-enum StatementError {
-    /// The statement failed by itself and left the transaction as it was, or as it should be.
-    Own(sqlite::Error),
-    NotHere,
-    Spoiled,
 }

@@ -1,0 +1,110 @@
+//! Statements whose results nobody has seen yet, executed by the leader inside its batch.
+
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
+
+use crate::executor::{Executed, Executor, Taken};
+use crate::ids::Recorded;
+use crate::request::{Answer, Failure, Request, StatementAnswer, StatementRequest};
+use crate::tables::TableSet;
+
+impl Executor {
+    pub(crate) fn execute_decoded(
+        &mut self,
+        request: &Request<'_>,
+        taken: &mut Taken,
+    ) -> Result<Answer, Executed> {
+        let total_before = self.connection().total_changes();
+        let several = request.statements.len() > 1;
+        if several {
+            self.internal("SAVEPOINT request").map_err(|_| Executed::Spoiled)?;
+        }
+        let mut written = TableSet::NONE;
+        let mut done = Vec::with_capacity(request.statements.len());
+        for (index, statement) in request.statements.iter().enumerate() {
+            match self.execute_statement(request, statement, taken, &mut written) {
+                Ok(answer) => done.push(answer),
+                Err(StatementError::Own(error)) => {
+                    if several {
+                        self.internal("ROLLBACK TO request").map_err(|_| Executed::Spoiled)?;
+                        self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
+                    } else {
+                        // OR FAIL keeps what it did before it failed.
+                        self.written = self.written.and(written);
+                    }
+                    let counts = self.counts(total_before);
+                    return Ok(Answer::Failed(Failure::new(index, Some(counts), &error)));
+                }
+                Err(StatementError::NotHere) if index == 0 && !several => {
+                    return Err(Executed::NotHere);
+                }
+                Err(StatementError::NotHere | StatementError::Spoiled) => {
+                    return Err(Executed::Spoiled);
+                }
+            }
+        }
+        // In a transaction of its own, the request would now fail to commit.
+        if self.connection().violates_deferred_foreign_keys() {
+            return Err(Executed::Spoiled);
+        }
+        if several {
+            self.internal("RELEASE request").map_err(|_| Executed::Spoiled)?;
+        }
+        self.written = self.written.and(written);
+        Ok(Answer::Done(done))
+    }
+
+    fn execute_statement(
+        &mut self,
+        request: &Request<'_>,
+        statement: &StatementRequest<'_>,
+        taken: &mut Taken,
+        written: &mut TableSet,
+    ) -> Result<StatementAnswer, StatementError> {
+        let before = self.connection().total_changes();
+        // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
+        let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
+        if known.is_savepoint {
+            return Err(StatementError::NotHere);
+        }
+        let reserved = self.has_reservations(known);
+        let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
+            compiled.bind_all(statement.values.iter().copied()).map_err(|_| None)?;
+            let rows = fetch_all(compiled).map_err(Some);
+            compiled.reset();
+            rows
+        });
+        let stale = known.is_stale();
+        let same_columns = !stale && known.columns == statement.columns;
+        *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
+        if known.changes_rows {
+            self.counters.ran_here();
+        }
+        match rows {
+            Ok(_) if !same_columns => Err(StatementError::Spoiled),
+            Ok(rows) => Ok(StatementAnswer { counts: self.counts(before), rows }),
+            Err(None) => Err(StatementError::NotHere),
+            Err(Some(error))
+                if error.code.is_constraint() && !self.connection().is_autocommit() =>
+            {
+                Err(StatementError::Own(error))
+            }
+            Err(_) => Err(StatementError::Spoiled),
+        }
+    }
+}
+
+fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, sqlite::Error> {
+    let mut rows = Vec::new();
+    while statement.step()? == Step::Row {
+        let count = statement.column_count();
+        rows.push((0..count).map(|column| statement.column(column).to_owned()).collect());
+    }
+    Ok(rows)
+}
+
+enum StatementError {
+    /// The statement failed by itself and left the transaction as it was, or as it should be.
+    Own(sqlite::Error),
+    NotHere,
+    Spoiled,
+}
