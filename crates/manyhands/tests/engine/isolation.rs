@@ -6,6 +6,7 @@ mod cursors;
 mod hermitage;
 pub mod large;
 mod by_detours;
+mod documented;
 mod overlooked;
 mod replay_exactly;
 mod story;
