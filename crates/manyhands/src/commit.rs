@@ -71,17 +71,34 @@ impl Client<'_> {
     pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Settled, Error> {
         loop {
             let queue = self.file.sound_queue(self.deadline)?;
-            let Some(mut published) = self.publish(&queue, kind, request)? else { continue };
-            match self.wait(&queue, &mut published)? {
-                End::Answered => {
-                    let answer = published.into_answer();
-                    let answer = answer.as_deref().and_then(request::decode_answer);
-                    return answer.map(Settled::Answer).ok_or_else(|| self.outcome_unknown());
-                }
-                End::Turn(lead) => return Ok(Settled::Turn(lead)),
-                End::Again => {}
+            let Some(published) = self.publish(&queue, kind, request)? else { continue };
+            if let Some(settled) = self.settle(&queue, published)? {
+                return Ok(settled);
             }
         }
+    }
+
+    /// Waits for the fate of a published request; `None` when it is to be published again.
+    ///
+    /// # Errors
+    /// See [`Client::submit`].
+    pub(crate) fn settle(
+        &self,
+        queue: &Arc<Queue>,
+        mut published: Published,
+    ) -> Result<Option<Settled>, Error> {
+        match self.wait(queue, &mut published)? {
+            End::Answered => self.answer(published).map(Settled::Answer).map(Some),
+            End::Turn(lead) => Ok(Some(Settled::Turn(lead))),
+            End::Again => Ok(None),
+        }
+    }
+
+    /// The answer to an answered request.
+    pub(crate) fn answer(&self, published: Published) -> Result<Answer, Error> {
+        let answer = published.into_answer();
+        let answer = answer.as_deref().and_then(request::decode_answer);
+        answer.ok_or_else(|| self.outcome_unknown())
     }
 
     /// Publishes a request; `None` when the queue must be left for a new one.

@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
 use crate::ids::Rewriting;
 use crate::optimistic::{self, Optimistic, Savepoints};
-use crate::options::{Durability, Settings};
+use crate::options::Settings;
 use crate::prepared::{self, Prepared, Spared};
 use crate::registry::FileHandle;
 use crate::request::Session;
@@ -68,12 +68,7 @@ impl Connection {
         settings: Settings,
     ) -> Connection {
         BusyWait::install(&open.sqlite, settings.timeout);
-        let session = Session {
-            foreign_keys: settings.foreign_keys,
-            recursive_triggers: false,
-            full: settings.durability == Durability::Full,
-            zone: sqlite::zone_digest(),
-        };
+        let session = Session::of(&settings);
         let connection = Connection {
             open: Some(open),
             settings,
@@ -249,6 +244,14 @@ impl Connection {
         if !self.sqlite().is_autocommit() {
             return self.batch_in_savepoint(statements);
         }
+        self.batch_in_turn(statements)
+    }
+
+    /// Executes a batch outside a transaction, here.
+    pub(crate) fn batch_in_turn(
+        &mut self,
+        statements: &[(&str, &[Value])],
+    ) -> Result<Vec<Outcome>, Error> {
         let mut transaction = self.begin_immediate()?;
         let mut outcomes = Vec::with_capacity(statements.len());
         for (index, (sql, values)) in statements.iter().enumerate() {

@@ -42,10 +42,10 @@ use crate::{Connection, Error};
 #[derive(Clone, Debug)]
 pub struct Database {
     path: PathBuf,
-    mode: OpenMode,
+    pub(crate) mode: OpenMode,
     uri: bool,
-    settings: Settings,
-    file: Option<FileHandle>,
+    pub(crate) settings: Settings,
+    pub(crate) file: Option<FileHandle>,
 }
 
 impl Database {

@@ -59,7 +59,7 @@ impl OpenConnection {
     }
 
     /// Makes the session's figures those of a new connection.
-    fn forget_session(&self) {
+    pub(crate) fn forget_session(&self) {
         self.sqlite.set_last_insert_rowid(0);
         self.counters.begin_anew(self.sqlite.total_changes());
     }

@@ -7,7 +7,7 @@ use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::{Counted, Seen, Shown};
-use crate::options::Durability;
+use crate::options::{Durability, Settings};
 
 /// The settings of the requester's session that change what its statements do. A batch executes
 /// requests of equal settings.
@@ -21,6 +21,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// The session of a new connection.
+    pub(crate) fn of(settings: &Settings) -> Session {
+        Session {
+            foreign_keys: settings.foreign_keys,
+            recursive_triggers: false,
+            full: settings.durability == Durability::Full,
+            zone: manyhands_sqlite::zone_digest(),
+        }
+    }
+
     pub(crate) fn durability(self) -> Durability {
         if self.full { Durability::Full } else { Durability::Normal }
     }

@@ -93,21 +93,7 @@ impl Connection {
         answer: Answer,
         columns: &[Arc<[String]>],
     ) -> Result<Vec<Outcome>, (usize, Error)> {
-        let answers = match answer {
-            Answer::Done(answers) if answers.len() == columns.len() => answers,
-            Answer::Failed(failure) => {
-                if let Some(counts) = &failure.counts {
-                    self.count(counts);
-                }
-                return Err((failure.statement, Error::from(failure.into_error())));
-            }
-            _ => return Err((0, Error::refused("the answer does not fit the request"))),
-        };
-        Ok(answers
-            .into_iter()
-            .zip(columns)
-            .map(|(done, columns)| self.accept_one(done, columns))
-            .collect())
+        answer.into_outcomes(columns, |counts| self.count(counts))
     }
 
     /// Makes this session count what was counted elsewhere.
@@ -115,13 +101,6 @@ impl Connection {
         let here = self.sqlite().total_changes();
         self.open().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
-    }
-
-    fn accept_one(&mut self, done: StatementAnswer, columns: &Arc<[String]>) -> Outcome {
-        self.count(&done.counts);
-        let row = |values| Row::new(Arc::clone(columns), values);
-        let tally = Tally::new(done.counts.changes, done.counts.last_insert_rowid);
-        Outcome { rows: done.rows.into_iter().map(row).collect(), tally }
     }
 
     /// Sends a batch to the queue, if all of its statements can travel.
@@ -158,5 +137,33 @@ impl Connection {
             }
             None => Ok(None),
         }
+    }
+}
+
+impl Answer {
+    /// What the statements of a request did, each with its columns. `count` is told what each of them
+    /// counted. An error comes with the index of its statement.
+    pub(crate) fn into_outcomes(
+        self,
+        columns: &[Arc<[String]>],
+        count: impl Fn(&Counts),
+    ) -> Result<Vec<Outcome>, (usize, Error)> {
+        let answers = match self {
+            Answer::Done(answers) if answers.len() == columns.len() => answers,
+            Answer::Failed(failure) => {
+                if let Some(counts) = &failure.counts {
+                    count(counts);
+                }
+                return Err((failure.statement, Error::from(failure.into_error())));
+            }
+            _ => return Err((0, Error::refused("the answer does not fit the request"))),
+        };
+        let outcome = |(done, columns): (StatementAnswer, &Arc<[String]>)| {
+            count(&done.counts);
+            let row = |values| Row::new(Arc::clone(columns), values);
+            let tally = Tally::new(done.counts.changes, done.counts.last_insert_rowid);
+            Outcome { rows: done.rows.into_iter().map(row).collect(), tally }
+        };
+        Ok(answers.into_iter().zip(columns).map(outcome).collect())
     }
 }
