@@ -43,7 +43,7 @@ demo: build
 	@$(MANYHANDS) demo
 
 test: setup test-models
-	$(CARGO) test --locked
+	$(CARGO) test --locked --features manyhands/tokio
 	$(CARGO) test --locked --release -p manyhands-reliability
 
 	$(MAKE) test-python
@@ -66,7 +66,8 @@ check: setup
 	python3 docs/benchmarks/readme.py --check
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --document-private-items
+	$(CARGO) clippy --locked -p manyhands --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --all-features --document-private-items
 
 bench: build
 	@mkdir -p $(RESULTS)

@@ -30,6 +30,8 @@
 //! # Ok::<(), manyhands::Error>(())
 //! ```
 //!
+//! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`.
+//!
 //! The modules, in the order of a write's way: a [`Database`] makes a [`Connection`], which compiles a
 //! statement and decides its route; `commit` takes it through the queue; `batch` is the leader's work;
 //! `recover` is what happens when a leader dies.
@@ -62,6 +64,8 @@ mod checkpoint;
 mod session;
 mod transaction;
 mod retry;
+#[cfg(feature = "tokio")]
+pub mod aio;
 mod busy;
 mod row;
 mod options;

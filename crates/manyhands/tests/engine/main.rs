@@ -8,5 +8,7 @@ mod like_sqlite;
 mod neighbours;
 mod stage;
 mod surroundings;
+#[cfg(feature = "tokio")]
+mod tasks;
 mod transactions;
 mod waiting;

@@ -235,6 +235,10 @@ fn an_actor_plays_its_part() {
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),
         "load" => crate::isolation::large::load(&path),
+        #[cfg(feature = "tokio")]
+        "insert from tasks" => crate::tasks::insert_from_tasks(&path),
+        #[cfg(feature = "tokio")]
+        "mix tasks" => crate::tasks::mix_tasks(&path),
         other => panic!("no such part: {other}"),
     }
 }
