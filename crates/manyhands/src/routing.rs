@@ -130,9 +130,9 @@ impl Facts {
 
     /// True for a statement that only reads what every connection can read.
     pub(crate) fn only_reads(&self) -> bool {
-        let tables_read = self.tables_read.clone();
-        let session_function = self.session_function;
-        *self == Facts { tables_read, session_function, ..Facts::default() }
+        let changes = self.schema || self.temp_schema || !self.writes.is_empty() || self.attaches;
+        let elsewhere = self.home_function || self.reads_elsewhere;
+        !changes && !elsewhere && self.transaction.is_none() && self.pragma.is_none()
     }
 
     /// True for a statement that changes no data, no schema and no transaction.
