@@ -121,6 +121,8 @@ pub(crate) type FileId = (u64, u64);
 pub(crate) struct DatabaseFile {
     path: PathBuf,
     id: FileId,
+    /// That of `locks::generation` in which it was opened.
+    generation: u64,
     pub(crate) users: Users,
     /// Replaced when the queue file was damaged or deleted.
     queue: RwLock<Arc<Queue>>,
@@ -162,6 +164,7 @@ impl DatabaseFile {
             Ok(DatabaseFile {
                 path,
                 id,
+                generation: sqlite::locks::generation(),
                 users: Users::new(0),
                 queue: RwLock::new(queue),
                 executor: Mutex::new(Some(executor)),
@@ -179,7 +182,7 @@ impl DatabaseFile {
 
     /// A connection with these settings: a kept one, or a new one.
     fn connect(&self, settings: &Settings) -> Result<OpenConnection, Error> {
-        if self.queue().is_inherited() {
+        if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
         if !self.is_in_place() {
@@ -194,7 +197,13 @@ impl DatabaseFile {
 
     /// False for what a child inherited by `fork()`, and after a failed sync.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.queue().is_inherited() && !self.failed.load(Ordering::Relaxed)
+        !self.is_inherited() && !self.failed.load(Ordering::Relaxed)
+    }
+
+    /// True for what a child inherited by `fork()`. It takes no lock: another thread of the parent may
+    /// have held it, and in the child nobody gives it back.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != sqlite::locks::generation()
     }
 
     /// True while the path leads to the file that was opened.
@@ -234,10 +243,10 @@ impl DatabaseFile {
     /// # Errors
     /// When it must not be used, or cannot be joined anew.
     pub(crate) fn sound_queue(&self, deadline: Deadline) -> Result<Arc<Queue>, Error> {
-        let queue = self.queue();
-        if queue.is_inherited() {
+        if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
+        let queue = self.queue();
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::FailedSync { path: self.path.clone() }));
         }

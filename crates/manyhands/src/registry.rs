@@ -104,7 +104,7 @@ impl Deref for FileHandle {
 
 impl Drop for FileHandle {
     fn drop(&mut self) {
-        if self.0.users.fetch_sub(1, Ordering::AcqRel) != 1 || self.0.queue().is_inherited() {
+        if self.0.users.fetch_sub(1, Ordering::AcqRel) != 1 || self.0.is_inherited() {
             return;
         }
         let forks = locks::hold_off_forks();
