@@ -26,7 +26,7 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Ends the wait of the connection, or its running statement, with [`Error::is_interrupt`]. A
+    /// Ends the wait of the connection, or its running statement, with [`crate::Error::is_interrupt`]. A
     /// request that a leader executes at this moment is not interrupted: its answer comes.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
