@@ -47,6 +47,8 @@ pub struct Connection {
     /// The open transaction, while it is on a fork.
     pub(crate) optimistic: Option<Box<Optimistic>>,
     pub(crate) savepoints: Savepoints,
+    /// The open transaction was begun to read only.
+    pub(crate) reads_only: bool,
     /// The rowids that the last statement was given, and the key of their table.
     pub(crate) given_ids: (u64, Vec<i64>),
     /// Open cursors, and some that are not any more.
@@ -79,6 +81,7 @@ impl Connection {
             turn_written: TableSet::NONE,
             optimistic: None,
             savepoints: Savepoints::default(),
+            reads_only: false,
             given_ids: (0, Vec::new()),
             cursors: Vec::new(),
             conflicted: false,
@@ -333,7 +336,8 @@ impl Connection {
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
         let open = self.open_mut();
         let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
-        if let Some(prepared) = kept {
+        if let Some(mut prepared) = kept {
+            open.compiler.know_tables(&open.sqlite, &mut prepared);
             return Ok(prepared);
         }
         let text = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
@@ -387,11 +391,19 @@ impl Connection {
                 self.give_ids_back(&ended.log);
             }
             self.savepoints.clear();
+            self.reads_only = false;
             self.let_go_after_transaction();
         }
     }
 
     fn carry_out(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+        let ends = prepared.facts.transaction.is_some();
+        let writes = matches!(prepared.route, Route::Request | Route::Turn);
+        if self.reads_only && !ends && (writes || !prepared.facts.changes_nothing()) {
+            return Err(Error::refused(
+                "this transaction only reads; end it, and begin another one to write",
+            ));
+        }
         if self.optimistic.is_some() {
             self.carry_out_on_fork(prepared, values)
         } else {

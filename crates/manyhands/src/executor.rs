@@ -8,7 +8,7 @@
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -84,6 +84,8 @@ pub(crate) struct Known {
     /// Of the columns' names, as of `recompilations`.
     pub(crate) columns: u32,
     recompilations: u32,
+    /// Of the compilation, until it is used again.
+    at_first: Option<Facts>,
 }
 
 impl Known {
@@ -253,7 +255,10 @@ impl Executor {
     /// The compiled statement for `sql`, to be put back.
     fn take(&mut self, sql: &str) -> Result<Box<Known>, sqlite::Error> {
         match self.statements.pop(sql) {
-            Some(known) => Ok(known),
+            Some(mut known) => {
+                self.know_tables(&mut known);
+                Ok(known)
+            }
             None => self.compile(sql).map(Box::new),
         }
     }
@@ -287,17 +292,9 @@ impl Executor {
         *lock(&self.control.facts) = Facts::default();
         let statement = self.connection.prepare_one(sql)?;
         let facts = core::mem::take(&mut *lock(&self.control.facts));
-        let internal = self.control.internal.swap(true, Ordering::Relaxed);
-        let touches = if facts.tables_read.is_empty() && facts.tables_written.is_empty() {
-            Touches::of(&facts, &HashSet::new())
-        } else {
-            let names = self.virtual_tables.names(&self.connection);
-            names.map_or(Touches::ALL, |names| Touches::of(&facts, names))
-        };
-        self.control.internal.store(internal, Ordering::Relaxed);
         Ok(Known {
             sql: sql.into(),
-            touches,
+            touches: Touches::at_first(&facts),
             session_function: facts.session_function,
             is_savepoint: facts.transaction.is_some(),
             changes_rows: facts.changes_rows(),
@@ -306,7 +303,19 @@ impl Executor {
             columns: prepared::columns_digest(&prepared::column_names(&statement)),
             recompilations: statement.recompilations(),
             statement,
+            at_first: Some(facts),
         })
+    }
+
+    /// A statement is used again: now it is worth to know exactly what it touches.
+    fn know_tables(&mut self, known: &mut Known) {
+        let Some(facts) = known.at_first.take() else { return };
+        let internal = self.control.internal.swap(true, Ordering::Relaxed);
+        if known.touches == Touches::ALL {
+            let names = self.virtual_tables.names(&self.connection);
+            known.touches = names.map_or(Touches::ALL, |names| Touches::of(&facts, names));
+        }
+        self.control.internal.store(internal, Ordering::Relaxed);
     }
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.

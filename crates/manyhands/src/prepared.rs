@@ -22,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) compiled: Compiled,
     pub(crate) sql: Arc<str>,
     pub(crate) touches: Touches,
+    /// It was found again: `touches` is exact.
+    pub(crate) used_again: bool,
     /// The names of the tables that it touches, for messages.
     pub(crate) tables: Arc<[String]>,
     /// Keys of the tables whose rows it writes, see `tables::table_key`.
@@ -142,6 +144,16 @@ impl Compiler {
         Compiler { heard, virtual_tables: Mutex::default(), several_schemas }
     }
 
+    /// A statement is used again: now it is worth to know exactly what it touches.
+    pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
+        if !prepared.used_again && prepared.touches == Touches::ALL {
+            let mut virtual_tables = lock(&self.virtual_tables);
+            let names = virtual_tables.names(connection);
+            prepared.touches = names.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
+        }
+        prepared.used_again = true;
+    }
+
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.
     pub(crate) fn compile(
         &self,
@@ -157,17 +169,12 @@ impl Compiler {
         let compiled =
             Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
-        let touches = if names.is_empty() {
-            Touches::of(&facts, &HashSet::new())
-        } else {
-            let mut virtual_tables = lock(&self.virtual_tables);
-            virtual_tables.names(connection).map_or(Touches::ALL, |it| Touches::of(&facts, it))
-        };
         let prepared = Box::new(Prepared {
             route: routing::route(&facts, compiled),
             compiled,
             sql: sql[..used].into(),
-            touches,
+            touches: Touches::at_first(&facts),
+            used_again: false,
             tables: names.into_iter().cloned().collect(),
             written: facts.keys_written(),
             rewriting: Rewriting::default(),

@@ -48,6 +48,13 @@ impl Touches {
     /// Of a statement of which nothing is known.
     pub(crate) const ALL: Touches = Touches { reads: TableSet::ALL, writes: TableSet::ALL };
 
+    /// Of a statement that is executed for the first time: to look up what is virtual costs more than
+    /// many a statement, and most are executed once. (All, if it touches any.)
+    pub(crate) fn at_first(facts: &Facts) -> Touches {
+        let none = facts.tables_read.is_empty() && facts.tables_written.is_empty();
+        if none { Touches::of(facts, &HashSet::new()) } else { Touches::ALL }
+    }
+
     /// Of a statement about which the authorizer told these facts.
     pub(crate) fn of(facts: &Facts, virtual_tables: &HashSet<String>) -> Touches {
         if facts.schema || facts.pragma.is_some() {
@@ -93,8 +100,8 @@ impl VirtualTables {
                 // Virtual tables have no root page.
                 connection.prepare_one(
                     // A module's name may be that of a table too, which reads what it likes.
-                    "SELECT lower(name) FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0
-                     UNION SELECT lower(name) FROM pragma_module_list
+                    "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0
+                     UNION SELECT name FROM pragma_module_list
                          WHERE name NOT IN ('json_each', 'json_tree')",
                 )?,
             )),
@@ -109,7 +116,7 @@ impl VirtualTables {
             self.names.clear();
             while list.step()? == Step::Row {
                 if let ValueRef::Text(name) = list.column(0) {
-                    self.names.insert(String::from_utf8_lossy(name).into_owned());
+                    self.names.insert(String::from_utf8_lossy(name).to_ascii_lowercase());
                 }
             }
             list.reset();

@@ -65,6 +65,31 @@ impl Connection {
         self.begin("BEGIN IMMEDIATE")
     }
 
+    /// Begins a transaction that only reads, all on one snapshot. It waits for nobody and cannot conflict;
+    /// statements that would write are refused.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE item (price INTEGER)", params![])?;
+    /// let mut report = connection.read_transaction()?;
+    /// let before = report.query("SELECT count(*) FROM item", params![])?;
+    /// database.connect()?.execute("INSERT INTO item VALUES (5)", params![])?;
+    /// assert_eq!(report.query("SELECT count(*) FROM item", params![])?, before);
+    /// assert!(report.execute("INSERT INTO item VALUES (6)", params![]).is_err());
+    /// # Ok::<(), manyhands::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn read_transaction(&mut self) -> Result<Transaction<'_>, Error> {
+        let mut transaction = self.begin("BEGIN")?;
+        transaction.reads_only = true;
+        Ok(transaction)
+    }
+
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
         self.execute(sql, &[])?;
         Ok(Transaction { connection: self })
