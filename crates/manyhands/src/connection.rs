@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use manyhands_queue::Lead;
-use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Value, ValueRef};
 
 use crate::Error;
 use crate::busy::BusyWait;
@@ -21,7 +21,7 @@ use crate::prepared::{self, Prepared, Spared};
 use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Route, TransactionStatement};
-use crate::row::{Outcome, Row, RowView, Tally};
+use crate::row::{Outcome, Row, Tally};
 use crate::tables::TableSet;
 
 /// A connection to a [`crate::Database`], for one thread at a time.
@@ -148,56 +148,6 @@ impl Connection {
         self.execute(sql, values).map(|outcome| outcome.rows)
     }
 
-    /// Executes one statement that reads, and shows its rows to `each`, without keeping them. It ends
-    /// early when `each` returns false.
-    ///
-    /// # Errors
-    /// See [`Connection::execute`]; and when the statement writes.
-    pub fn query_each(
-        &mut self,
-        sql: &str,
-        values: &[Value],
-        each: impl FnMut(&mut RowView<'_>) -> bool,
-    ) -> Result<(), Error> {
-        self.begin_operation()?;
-        let mut prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
-        let reads = prepared.compiled.explain || prepared.facts.changes_nothing();
-        let result = if prepared.route != Route::Own || !reads {
-            Err(Error::refused("query_each takes statements that read; use execute or query"))
-        } else if self.optimistic.is_some() {
-            self.show_on_fork(&mut prepared, values, each)
-        } else {
-            self.show_here(&mut prepared, values, each)
-        };
-        self.put_back(prepared);
-        self.end_with_transaction();
-        result
-    }
-
-    /// Shows the rows of a statement that reads, outside a fork.
-    pub(crate) fn show_here(
-        &mut self,
-        prepared: &mut Prepared,
-        values: &[Value],
-        mut each: impl FnMut(&mut RowView<'_>) -> bool,
-    ) -> Result<(), Error> {
-        self.as_new &= prepared.facts.leaves_no_trace();
-        let statement = &mut prepared.statement;
-        let mut run = || {
-            statement.bind_all(values.iter().map(Value::as_ref))?;
-            while statement.step()? == Step::Row {
-                if !each(&mut RowView { statement }) {
-                    break;
-                }
-            }
-            Ok(())
-        };
-        let result = run();
-        prepared.statement.reset();
-        result.map_err(|error: sqlite::Error| self.describe(error))
-    }
-
     /// Executes all statements of `sql`, which take no parameters. Rows are passed over.
     ///
     /// # Errors
@@ -315,7 +265,7 @@ impl Connection {
     }
 
     /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
-    fn begin_operation(&mut self) -> Result<(), Error> {
+    pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupted.store(false, Ordering::Relaxed);
         if self.sqlite().is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
@@ -385,7 +335,7 @@ impl Connection {
     }
 
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
-    fn end_with_transaction(&mut self) {
+    pub(crate) fn end_with_transaction(&mut self) {
         if self.sqlite().is_autocommit() {
             if let Some(ended) = self.end_optimistic() {
                 self.give_ids_back(&ended.log);

@@ -6,7 +6,7 @@
 //! rolled back whole, the offender goes to its own turn, and the neighbours are executed again.
 
 use core::num::NonZeroUsize;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,13 @@ use std::time::Instant;
 
 use lru::LruCache;
 use manyhands_queue::{Deadline, Queue, crash};
-use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
+use manyhands_sqlite::authorizer::Action;
 use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
 use manyhands_sqlite::{
     self as sqlite, Progress, SessionCounters, Setting, Statement, Step, WalIndexHeader,
 };
 
+use crate::authority::{Control, authorize};
 use crate::busy::BusyWait;
 use crate::ids::{IdFunction, Recorded, Rewriting};
 use crate::limits;
@@ -99,19 +100,6 @@ impl Known {
 #[derive(Debug, Default)]
 pub(crate) struct Taken(Vec<Option<Box<Known>>>);
 
-/// What the callbacks of the connection look at.
-#[derive(Debug, Default)]
-struct Control {
-    /// The executor's own BEGIN, COMMIT and SAVEPOINT are allowed, a request's are not.
-    internal: AtomicBool,
-    /// A transaction's log is executed, which has savepoints of its own.
-    savepoints: AtomicBool,
-    /// When the current request must have ended, in nanoseconds since `origin`; 0 for no limit.
-    request_end_ns: AtomicU64,
-    /// What the statement touches that is being compiled.
-    facts: Mutex<Facts>,
-}
-
 /// Passes SQLite's news of a commit on to the queue, where a successor finds them.
 struct CommitNews(Arc<Queue>);
 
@@ -131,36 +119,6 @@ impl CommitObserver for CommitNews {
             }
         }
     }
-}
-
-/// The savepoint around a transaction's log.
-const SAVEPOINT: &str = "manyhands transaction";
-
-fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
-    lock(&control.facts).note(action, prepared::shared_functions);
-    let allowed = match action.kind {
-        ActionKind::Select | ActionKind::Read | ActionKind::Write => true,
-        ActionKind::Function => {
-            !action.second.is_some_and(|name| name.eq_ignore_ascii_case("load_extension"))
-        }
-        ActionKind::Transaction => control.internal.load(Ordering::Relaxed),
-        ActionKind::Savepoint => {
-            // One of the executor's own name is executed by its owner.
-            let own = action.second.is_some_and(|name| name.eq_ignore_ascii_case(SAVEPOINT));
-            control.internal.load(Ordering::Relaxed)
-                || control.savepoints.load(Ordering::Relaxed) && !own
-        }
-        // The full-text index asks for these two itself.
-        ActionKind::Pragma => {
-            control.internal.load(Ordering::Relaxed)
-                || action.second.is_none()
-                    && matches!(action.first, Some("data_version" | "page_size"))
-        }
-        ActionKind::Attach | ActionKind::Detach | ActionKind::TempSchema | ActionKind::Schema => {
-            false
-        }
-    };
-    if allowed { Verdict::Allow } else { Verdict::Deny }
 }
 
 impl Executor {
@@ -453,7 +411,7 @@ impl Executor {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use manyhands_queue::Queue;
-use manyhands_sqlite::{self as sqlite, Paused, PinGuard, Pinned, Value, pin};
+use manyhands_sqlite::{Pinned, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -19,7 +19,7 @@ use crate::observe::Observer;
 use crate::prepared::{self, Prepared};
 use crate::request::Counts;
 use crate::routing::{self, InFork, TransactionStatement};
-use crate::row::{Outcome, RowView, Tally};
+use crate::row::{Outcome, Tally};
 use crate::tables::Touches;
 
 /// The open transaction of a connection, while it is on a fork.
@@ -133,7 +133,7 @@ impl Connection {
         self.step_logged(prepared, values)
     }
 
-    fn stay_at_home(&mut self, prepared: &Prepared) {
+    pub(crate) fn stay_at_home(&mut self, prepared: &Prepared) {
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.at_home = true;
             optimistic.reads_elsewhere |= prepared.facts.reads_elsewhere;
@@ -183,7 +183,7 @@ impl Connection {
     }
 
     /// Adds a statement to the log, with the rowids that it was given.
-    fn log(
+    pub(crate) fn log(
         &mut self,
         prepared: &Prepared,
         values: &[Value],
@@ -279,59 +279,6 @@ impl Connection {
             self.escalate()?;
         }
         Ok(())
-    }
-
-    /// Shows the rows of a statement that reads to `each`, and logs those that it has seen.
-    pub(crate) fn show_on_fork(
-        &mut self,
-        prepared: &mut Prepared,
-        values: &[Value],
-        mut each: impl FnMut(&mut RowView<'_>) -> bool,
-    ) -> Result<(), Error> {
-        match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
-            InFork::Plain => return self.show_here(prepared, values, each),
-            InFork::LoggedAtHome => self.stay_at_home(prepared),
-            InFork::Logged | InFork::InTurn => {}
-        }
-        // A fork that reads may overflow too. Rows that were shown cannot be taken back: so before.
-        self.keep_within_limits(self.sqlite().fork_status().forked)?;
-        if self.optimistic.is_none() {
-            return self.show_here(prepared, values, each);
-        }
-        let mut pinned = self.pin_next().map(pin);
-        let mut observer = Observer::default();
-        let statement = &mut prepared.statement;
-        let mut run = || {
-            statement.bind_all(values.iter().map(Value::as_ref))?;
-            while statement.step()? == sqlite::Step::Row {
-                let count = statement.column_count();
-                observer.start();
-                for column in 0..count {
-                    observer.value(statement.column(column));
-                }
-                observer.end(count);
-                // Clock and dice are this statement's, not those of what `each` does.
-                let paused = pinned.take().map(PinGuard::pause);
-                let goes_on = each(&mut RowView { statement });
-                pinned = paused.map(Paused::resume);
-                if !goes_on {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        };
-        let result: Result<bool, sqlite::Error> = run();
-        prepared.statement.reset();
-        let shown = match &result {
-            Ok(to_end) => observer.finish(*to_end),
-            Err(error) if error.code.is_result() => observer.fail(error.code),
-            // What the system failed at is nobody's result; the rows before it are.
-            Err(_) => observer.finish(false),
-        };
-        drop(pinned);
-        self.log(prepared, values, shown, None);
-        self.keep_within_limits(false)?;
-        result.map(drop).map_err(|error| self.describe(error))
     }
 
     /// Somebody asks how many rows the last statement has changed.
