@@ -94,35 +94,6 @@ pub struct Entry {
 }
 
 impl Queue {
-    /// The first entry that waits, as far as can be told from outside: it may be gone at once.
-    fn first_waiting(&self) -> Option<(Kind, usize)> {
-        let shared = self.region.shared();
-        let mut ticket = ticket::head(shared);
-        for _ in 0..RING {
-            if !ticket::was_drawn(shared, ticket) {
-                return None;
-            }
-            if let Some(slot) = ticket::slot_at(shared, ticket)
-                && let Some(word) = self.slot(slot).load()
-                && word.ticket == ticket
-                && word.state == SlotState::Pending
-            {
-                let kind = Kind::from_bits(self.slot(slot).kind.load(Ordering::Relaxed));
-                return Some((kind, slot));
-            }
-            ticket = ticket.next();
-        }
-        None
-    }
-
-    /// True when a waiter with this slot has reason to lead: nobody does, and the first in the queue is
-    /// no turn of somebody else. Its owner was woken when the last leader ended: who took the place
-    /// before it is awake could only call it again.
-    pub(crate) fn invites(&self, own: usize) -> bool {
-        self.leader_word().is_free()
-            && self.first_waiting().is_none_or(|(kind, slot)| kind == Kind::Request || slot == own)
-    }
-
     pub(crate) fn leader_word(&self) -> LeaderWord {
         LeaderWord(self.region.shared().header.leader.word.load(Ordering::Acquire))
     }

@@ -10,11 +10,13 @@ use core::time::Duration;
 use crate::clock::Deadline;
 #[cfg(not(any(loom, shuttle)))]
 use crate::clock::now_ns;
-use crate::layout::Slot;
-use crate::queue::{Published, Stage};
+use crate::layout::{RING, Slot};
+use crate::queue::{Kind, Published, Queue, Stage};
+use crate::slot::SlotState;
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::AtomicU64;
 use crate::sync::{AtomicU32, Ordering, fence, spin};
+use crate::ticket;
 
 /// How long a waiter watches its slot before it sleeps. To sleep and be woken across cores costs
 /// some 40 us, a commit takes 100 us: longer would only take the processor from who works.
@@ -68,6 +70,37 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
         Waited::Deadline
     } else {
         Waited::Patience
+    }
+}
+
+impl Queue {
+    /// The first entry that waits, as far as can be told from outside: it may be gone at once.
+    fn first_waiting(&self) -> Option<(Kind, usize)> {
+        let shared = self.region.shared();
+        let mut ticket = ticket::head(shared);
+        for _ in 0..RING {
+            if !ticket::was_drawn(shared, ticket) {
+                return None;
+            }
+            if let Some(slot) = ticket::slot_at(shared, ticket)
+                && let Some(word) = self.slot(slot).load()
+                && word.ticket == ticket
+                && word.state == SlotState::Pending
+            {
+                let kind = Kind::from_bits(self.slot(slot).kind.load(Ordering::Relaxed));
+                return Some((kind, slot));
+            }
+            ticket = ticket.next();
+        }
+        None
+    }
+
+    /// True when a waiter with this slot has reason to lead: nobody does, and the first in the queue is
+    /// no turn of somebody else. Its owner was woken when the last leader ended: who took the place
+    /// before it is awake could only call it again.
+    pub(crate) fn invites(&self, own: usize) -> bool {
+        self.leader_word().is_free()
+            && self.first_waiting().is_none_or(|(kind, slot)| kind == Kind::Request || slot == own)
     }
 }
 

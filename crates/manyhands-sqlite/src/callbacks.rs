@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
 
+use crate::Connection;
 use crate::authorizer::{self, Action, Verdict};
 use crate::value::{Value, ValueRef};
 use crate::vfs::CommitObserver;
@@ -44,6 +45,72 @@ pub(crate) fn pointer<T>(closure: &Option<Box<T>>) -> *mut c_void {
         closure.cast_mut().cast()
     })
 }
+
+impl Connection {
+    /// Sets or unsets the authorizer, which is asked about everything that a statement will touch
+    /// while it is compiled. Statements are compiled anew after this.
+    pub fn set_authorizer(
+        &self,
+        authorizer: Option<impl Fn(&Action<'_>) -> Verdict + Send + 'static>,
+    ) {
+        let authorizer = authorizer.map(|it| Box::new(Box::new(it) as Authorizer));
+        let data = pointer(&authorizer);
+        let callback: ffi_authorizer = if authorizer.is_some() { Some(authorize) } else { None };
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_set_authorizer(self.raw(), callback, data) };
+        self.callbacks().authorizer = authorizer;
+    }
+
+    /// Sets or unsets a closure that is asked every `instructions` instructions of a running
+    /// statement whether to go on.
+    pub fn set_progress_handler(
+        &self,
+        instructions: u32,
+        handler: Option<impl Fn() -> Progress + Send + 'static>,
+    ) {
+        let handler = handler.map(|it| Box::new(Box::new(it) as ProgressHandler));
+        let data = pointer(&handler);
+        let every = c_int::try_from(instructions).unwrap_or(c_int::MAX);
+        let callback = handler.is_some().then_some(progress as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_progress_handler(self.raw(), every, callback, data) };
+        self.callbacks().progress = handler;
+    }
+
+    /// Sets or unsets a closure that is asked whether to try again when a lock is held by somebody
+    /// else; its argument counts the tries.
+    pub fn set_busy_handler(&self, handler: Option<impl Fn(u32) -> Progress + Send + 'static>) {
+        let handler = handler.map(|it| Box::new(Box::new(it) as BusyHandler));
+        let data = pointer(&handler);
+        let callback = handler.is_some().then_some(busy as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_busy_handler(self.raw(), callback, data) };
+        self.callbacks().busy = handler;
+    }
+
+    /// Sets or unsets a closure that is told after each commit how many frames the WAL has. It takes
+    /// the place of SQLite's automatic checkpoint.
+    pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) + Send + 'static>) {
+        let hook = hook.map(|it| Box::new(Box::new(it) as WalHook));
+        let data = pointer(&hook);
+        let callback = hook.is_some().then_some(wal as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_wal_hook(self.raw(), callback, data) };
+        self.callbacks().wal = hook;
+    }
+}
+
+#[expect(non_camel_case_types, reason = "names the C type of one function's argument")]
+type ffi_authorizer = Option<
+    unsafe extern "C" fn(
+        *mut core::ffi::c_void,
+        c_int,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+    ) -> c_int,
+>;
 
 /// # Safety
 /// `pointer` came from the function of this name for a closure of type `T` that is alive.

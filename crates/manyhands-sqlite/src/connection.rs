@@ -8,8 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libsqlite3_sys as ffi;
 
-use crate::authorizer::{Action, Verdict};
-use crate::callbacks::{self, Callbacks, Progress, Scalar};
+use crate::callbacks::{self, Callbacks, Scalar};
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver};
 use crate::{Error, Value, ValueRef, WalIndexHeader, locks};
@@ -115,7 +114,7 @@ impl Handle {
         self.generation != locks::generation()
     }
 
-    fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
+    pub(crate) fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -180,6 +179,10 @@ impl Connection {
 
     pub(crate) fn raw(&self) -> *mut ffi::sqlite3 {
         self.handle.raw()
+    }
+
+    pub(crate) fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
+        self.handle.callbacks()
     }
 
     pub(crate) fn check(&self, code: c_int) -> Result<(), Error> {
@@ -417,59 +420,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Sets or unsets the authorizer, which is asked about everything that a statement will touch
-    /// while it is compiled. Statements are compiled anew after this.
-    pub fn set_authorizer(
-        &self,
-        authorizer: Option<impl Fn(&Action<'_>) -> Verdict + Send + 'static>,
-    ) {
-        let authorizer = authorizer.map(|it| Box::new(Box::new(it) as callbacks::Authorizer));
-        let data = callbacks::pointer(&authorizer);
-        let callback: ffi_authorizer =
-            if authorizer.is_some() { Some(callbacks::authorize) } else { None };
-        // SAFETY: the closure lives in the handle until it is replaced here.
-        unsafe { ffi::sqlite3_set_authorizer(self.raw(), callback, data) };
-        self.handle.callbacks().authorizer = authorizer;
-    }
-
-    /// Sets or unsets a closure that is asked every `instructions` instructions of a running
-    /// statement whether to go on.
-    pub fn set_progress_handler(
-        &self,
-        instructions: u32,
-        handler: Option<impl Fn() -> Progress + Send + 'static>,
-    ) {
-        let handler = handler.map(|it| Box::new(Box::new(it) as callbacks::ProgressHandler));
-        let data = callbacks::pointer(&handler);
-        let every = c_int::try_from(instructions).unwrap_or(c_int::MAX);
-        let callback = handler.is_some().then_some(callbacks::progress as _);
-        // SAFETY: the closure lives in the handle until it is replaced here.
-        unsafe { ffi::sqlite3_progress_handler(self.raw(), every, callback, data) };
-        self.handle.callbacks().progress = handler;
-    }
-
-    /// Sets or unsets a closure that is asked whether to try again when a lock is held by somebody
-    /// else; its argument counts the tries.
-    pub fn set_busy_handler(&self, handler: Option<impl Fn(u32) -> Progress + Send + 'static>) {
-        let handler = handler.map(|it| Box::new(Box::new(it) as callbacks::BusyHandler));
-        let data = callbacks::pointer(&handler);
-        let callback = handler.is_some().then_some(callbacks::busy as _);
-        // SAFETY: the closure lives in the handle until it is replaced here.
-        unsafe { ffi::sqlite3_busy_handler(self.raw(), callback, data) };
-        self.handle.callbacks().busy = handler;
-    }
-
-    /// Sets or unsets a closure that is told after each commit how many frames the WAL has. It takes
-    /// the place of SQLite's automatic checkpoint.
-    pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) + Send + 'static>) {
-        let hook = hook.map(|it| Box::new(Box::new(it) as callbacks::WalHook));
-        let data = callbacks::pointer(&hook);
-        let callback = hook.is_some().then_some(callbacks::wal as _);
-        // SAFETY: the closure lives in the handle until it is replaced here.
-        unsafe { ffi::sqlite3_wal_hook(self.raw(), callback, data) };
-        self.handle.callbacks().wal = hook;
-    }
-
     /// Makes a scalar SQL function; it takes the place of a built-in one of the same name.
     ///
     /// `arguments` is their number, `None` for any. A deterministic function always answers the same
@@ -505,18 +455,6 @@ impl Connection {
         self.check(code)
     }
 }
-
-#[expect(non_camel_case_types, reason = "names the C type of one function's argument")]
-type ffi_authorizer = Option<
-    unsafe extern "C" fn(
-        *mut core::ffi::c_void,
-        c_int,
-        *const c_char,
-        *const c_char,
-        *const c_char,
-        *const c_char,
-    ) -> c_int,
->;
 
 /// Interrupts the running statements of a connection, from any thread.
 #[derive(Clone, Debug)]
