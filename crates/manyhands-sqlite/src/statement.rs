@@ -7,7 +7,7 @@ use std::sync::Arc;
 use libsqlite3_sys as ffi;
 
 use crate::connection::Handle;
-use crate::value::ValueRef;
+use crate::value::{Value, ValueRef};
 use crate::{Code, Error};
 
 /// What a step of a statement came to.
@@ -137,6 +137,11 @@ impl Statement {
             }
             _ => ValueRef::Null,
         }
+    }
+
+    /// A copy of the current row's values.
+    pub fn row(&mut self) -> Vec<Value> {
+        (0..self.column_count()).map(|index| self.column(index).to_owned()).collect()
     }
 
     /// The bytes of a TEXT or BLOB column, at the address that SQLite gave for them.

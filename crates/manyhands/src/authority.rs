@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 
-use crate::executor::lock;
+use crate::mutex::lock;
 use crate::prepared;
 use crate::routing::Facts;
 

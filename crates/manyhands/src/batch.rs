@@ -6,16 +6,15 @@
 
 use std::time::Instant;
 
-use manyhands_queue::{CommitNote, Deadline, Entry, Kind, Lead, Published, Stage, crash};
-use manyhands_sqlite::WalIndexHeader;
+use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash};
 
 use crate::Error;
 use crate::database::DatabaseFile;
 use crate::executor::{Executed, Executor};
 use crate::limits;
+use crate::recent;
 use crate::recover;
 use crate::request::{self, Answer, Failure, Origin};
-use crate::tables::TableSet;
 
 /// Leads until the own request is answered, or until the own turn has come: then the leadership is
 /// returned.
@@ -97,7 +96,8 @@ fn execute_batch(
         Ok(committed) => {
             lead.end_batch(&executed, committed);
             if committed {
-                note_commit(lead, executor);
+                let (before, after) = (executor.before(), executor.connection().wal_index());
+                recent::note_commit(lead, before.copied(), after, executor.written);
                 file.checkpoint.after_commit(executor.connection(), executor.frames());
             }
         }
@@ -107,28 +107,6 @@ fn execute_batch(
         }
     }
     Ok(())
-}
-
-/// Notes which tables the batch has written, for transactions that read them before.
-fn note_commit(lead: &mut Lead, executor: &Executor) {
-    if let (Some(before), Some(after)) = (executor.before(), executor.connection().wal_index())
-        && after.change == before.change.wrapping_add(1)
-    {
-        lead.note_commit(&CommitNote {
-            change: after.change,
-            before: before.checksum,
-            after: after.checksum,
-            tables: executor.written.0,
-        });
-    }
-}
-
-/// The tables that were written since a transaction's snapshot, but for this batch, as far as is known.
-fn written_since(lead: &Lead, now: Option<&WalIndexHeader>, then: &Origin) -> TableSet {
-    now.and_then(|now| {
-        lead.tables_written_since(then.change, then.checksum, now.change, now.checksum)
-    })
-    .map_or(TableSet::ALL, TableSet)
 }
 
 /// How the requests of a batch ended.
@@ -163,7 +141,9 @@ fn execute_requests(
         }
         // The first may take its time: nobody waits for its commit but itself.
         let budget = (!executed.is_empty()).then_some(limits::REQUEST_TIME_MAX);
-        let since = |origin: &Origin| written_since(lead, now.as_ref(), origin);
+        let since = |origin: &Origin| {
+            recent::written_since(lead, (origin.change, origin.checksum), now.as_ref())
+        };
         match executor.execute(bytes, budget, since, &mut answer) {
             Executed::Answered if lead.executed(&entry, bytes.len(), &answer) => {
                 executed.push(entry);

@@ -1,12 +1,13 @@
 //! Waiting for locks that other SQLite programs hold.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use manyhands_sqlite::{Connection, Progress};
 
 use crate::limits;
+use crate::mutex::lock;
 
 /// How long a connection waits for other SQLite programs. Shared with the connection's busy handler.
 ///
@@ -22,7 +23,7 @@ impl BusyWait {
         let shared = wait.clone();
         let began = Mutex::new(Instant::now());
         connection.set_busy_handler(Some(move |tries| {
-            let mut began = began.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut began = lock(&began);
             if tries == 0 {
                 *began = Instant::now();
             }
@@ -37,11 +38,11 @@ impl BusyWait {
     }
 
     fn timeout(&self) -> Duration {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.0)
     }
 
     /// Changes how long the next wait may take.
     pub(crate) fn set(&self, timeout: Duration) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+        *lock(&self.0) = timeout;
     }
 }

@@ -7,12 +7,13 @@
 //! quarter of the limit.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use manyhands_queue::crash;
 use manyhands_sqlite::{CheckpointMode, Connection};
 
 use crate::limits;
+use crate::mutex::lock;
 
 /// Decides when, and remembers what came of it.
 #[derive(Debug, Default)]
@@ -57,7 +58,7 @@ impl Checkpointer {
                 Some(error.to_string())
             }
         };
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *lock(&self.last_error) = error;
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -65,6 +66,6 @@ impl Checkpointer {
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {
-        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last_error).clone()
     }
 }

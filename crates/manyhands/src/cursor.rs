@@ -6,12 +6,13 @@
 //! the commit is what the transaction has seen, and no more.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use manyhands_sqlite::{Paused, Pinned, Step, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::mutex::lock;
 use crate::observe::{Observer, Seen};
 use crate::prepared::{self, Prepared};
 use crate::routing::Route;
@@ -125,7 +126,7 @@ impl Drop for Cursor {
 
 impl CursorState {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// What it has shown until now, and the beginning of that.
@@ -182,10 +183,7 @@ impl State {
                 if running.is_stale() {
                     self.columns = prepared::column_names(&running.statement);
                 }
-                let values = (0..running.statement.column_count())
-                    .map(|column| running.statement.column(column).to_owned())
-                    .collect();
-                Ok(Some(Row::new(Arc::clone(&self.columns), values)))
+                Ok(Some(Row::new(Arc::clone(&self.columns), running.statement.row())))
             }
             Ok(Step::Done) => {
                 self.running = None;

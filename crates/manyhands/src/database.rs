@@ -16,6 +16,7 @@ use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::idle::{IdleConnections, OpenConnection};
 use crate::limits;
+use crate::mutex::lock;
 use crate::options::{Builder, Settings};
 use crate::registry::{self, FileHandle, Users};
 use crate::retry::Contention;
@@ -140,11 +141,6 @@ pub(crate) struct DatabaseFile {
     pub(crate) idle: IdleConnections,
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded holds after a panic too: each change is one assignment.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl DatabaseFile {

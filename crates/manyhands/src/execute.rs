@@ -96,8 +96,7 @@ impl Executor {
 fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, sqlite::Error> {
     let mut rows = Vec::new();
     while statement.step()? == Step::Row {
-        let count = statement.column_count();
-        rows.push((0..count).map(|column| statement.column(column).to_owned()).collect());
+        rows.push(statement.row());
     }
     Ok(rows)
 }

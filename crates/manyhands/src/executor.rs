@@ -9,7 +9,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use lru::LruCache;
@@ -24,6 +24,7 @@ use crate::authority::{Control, authorize};
 use crate::busy::BusyWait;
 use crate::ids::{IdFunction, Recorded, Rewriting};
 use crate::limits;
+use crate::mutex::lock;
 use crate::prepared;
 use crate::request::{self, Counts, Origin, Request, Session, StatementRequest};
 use crate::routing::Facts;
@@ -235,11 +236,10 @@ impl Executor {
         taken: &'t mut Taken,
     ) -> Result<&'t mut Known, sqlite::Error> {
         let index = statement.text as usize;
-        let sql = request.texts.get(index).copied().unwrap_or_default();
-        if taken.0.len() <= index {
-            taken.0.resize_with(request.texts.len().max(1), || None);
-        }
-        let place = &mut taken.0[index.min(request.texts.len().saturating_sub(1))];
+        let unknown = || sqlite::Error::misuse("a request names a text that it does not have");
+        let sql = request.texts.get(index).copied().ok_or_else(unknown)?;
+        taken.0.resize_with(request.texts.len(), || None);
+        let place = &mut taken.0[index];
         if place.as_ref().is_none_or(|known| known.is_stale()) {
             *place = Some(self.take(sql)?);
         }
@@ -409,10 +409,6 @@ impl Executor {
             last_insert_rowid: self.connection.last_insert_rowid(),
         }
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 use manyhands_sqlite::{self as sqlite, SessionCounters};
 
 use crate::ids::IdFunction;
 use crate::limits;
+use crate::mutex::lock;
 use crate::options::{Durability, Settings};
 use crate::prepared::{Compiler, Prepared};
 
@@ -72,7 +73,7 @@ pub(crate) struct IdleConnections(Mutex<Vec<(Settings, OpenConnection)>>);
 impl IdleConnections {
     /// A kept connection with these settings.
     pub(crate) fn take(&self, settings: &Settings) -> Option<OpenConnection> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         let place = kept.iter().rposition(|(of, _)| {
             (of.durability, of.foreign_keys, of.fork_bytes_max)
                 == (settings.durability, settings.foreign_keys, settings.fork_bytes_max)
@@ -83,7 +84,7 @@ impl IdleConnections {
     /// Keeps a connection that is as new, unless there are enough.
     pub(crate) fn keep(&self, settings: &Settings, connection: OpenConnection) {
         connection.forget_session();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         if kept.len() < KEPT_MAX {
             kept.push((settings.clone(), connection));
         }
@@ -91,6 +92,6 @@ impl IdleConnections {
 
     /// Closes them all.
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.0).clear();
     }
 }

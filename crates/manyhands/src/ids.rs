@@ -15,11 +15,12 @@
 //! reservations are given back.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use manyhands_queue::Queue;
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 
+use crate::mutex::lock;
 use crate::new_rowid;
 use crate::tables::table_key;
 
@@ -73,10 +74,6 @@ pub(crate) struct InsertWithIds {
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
     recompilations: u32,
-}
-
-fn lock(giving: &Mutex<Option<Giving>>) -> MutexGuard<'_, Option<Giving>> {
-    giving.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl IdFunction {

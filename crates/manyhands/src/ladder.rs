@@ -27,6 +27,7 @@ use crate::log::{Entry, Log};
 use crate::observe::{self, Counted, Seen, Shown, Watched};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
+use crate::recent;
 use crate::replay::Taint;
 use crate::request::{Answer, Origin, Replayed, Request, StatementRequest};
 use crate::row::Outcome;
@@ -54,22 +55,26 @@ impl Connection {
                 return self.end_as_sqlite_does(commit);
             }
             let optimistic = self.leave_fork()?;
-            self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
-            return self.commit_replayed();
+            return self.commit_at_home(lead, &optimistic, &snapshot);
         }
         let optimistic = self.leave_fork()?;
-        match self.submit_log(&optimistic, &snapshot)? {
-            Some(Settled::Answer(answer)) => self.accept_replay(answer, &optimistic),
-            Some(Settled::Turn(lead)) => {
-                self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
-                self.commit_replayed()
-            }
-            None => {
-                let lead = self.take_turn()?;
-                self.replay_at_home(lead, &optimistic, Some(&snapshot))?;
-                self.commit_replayed()
-            }
-        }
+        let lead = match self.submit_log(&optimistic, &snapshot)? {
+            Some(Settled::Answer(answer)) => return self.accept_replay(answer, &optimistic),
+            Some(Settled::Turn(lead)) => lead,
+            None => self.take_turn()?,
+        };
+        self.commit_at_home(lead, &optimistic, &snapshot)
+    }
+
+    /// Executes the log in the own turn, and commits it there.
+    fn commit_at_home(
+        &mut self,
+        lead: Lead,
+        optimistic: &Optimistic,
+        snapshot: &WalIndexHeader,
+    ) -> Result<Outcome, Error> {
+        self.replay_at_home(lead, optimistic, Some(snapshot))?;
+        self.commit_replayed()
     }
 
     /// COMMIT or ROLLBACK on the own connection.
@@ -368,9 +373,8 @@ impl Connection {
         let lead = self.file.as_ref().and_then(|file| {
             self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
         });
-        let (Some(lead), Some(then), Some(now)) = (lead, then, now) else { return TableSet::ALL };
-        lead.tables_written_since(then.change, then.checksum, now.change, now.checksum)
-            .map_or(TableSet::ALL, TableSet)
+        let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
+        recent::written_since(lead, (then.change, then.checksum), now)
     }
 
     /// Another SQLite program holds the write lock.

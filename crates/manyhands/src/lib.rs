@@ -61,6 +61,7 @@ mod ids;
 mod new_rowid;
 mod ladder;
 mod replay;
+mod recent;
 mod recover;
 mod checkpoint;
 mod session;
@@ -72,6 +73,7 @@ mod busy;
 mod row;
 mod options;
 mod limits;
+mod mutex;
 mod error;
 mod stats;
 

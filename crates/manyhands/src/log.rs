@@ -7,7 +7,7 @@ use manyhands_sqlite::{Code, Value};
 
 use crate::cursor::CursorState;
 use crate::observe::{self, Counted, Seen, Shown};
-use crate::row::Tally;
+use crate::row::{Tally, bytes_of};
 use crate::tables::{TableSet, Touches};
 
 /// One statement of a transaction.
@@ -73,13 +73,7 @@ impl Entry {
     }
 
     fn bytes(&self) -> usize {
-        let value = |value: &Value| match value {
-            Value::Text(text) => text.as_bytes().len(),
-            Value::Blob(bytes) => bytes.len(),
-            Value::Null | Value::Integer(_) | Value::Real(_) => 0,
-        };
-        let values: usize = self.values.iter().map(|it| size_of::<Value>() + value(it)).sum();
-        size_of::<Entry>() + self.sql.len() + values
+        size_of::<Entry>() + self.sql.len() + bytes_of(&self.values)
     }
 }
 

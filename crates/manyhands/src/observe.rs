@@ -77,17 +77,26 @@ impl Observer {
         self.end(values.len());
     }
 
-    /// The same, value by value: first this, then [`Observer::value`] for each, then [`Observer::end`].
-    pub(crate) fn start(&mut self) {
+    /// A row was fetched: the statement's current one, which is not copied.
+    pub(crate) fn current_row(&mut self, statement: &mut Statement) {
+        self.start();
+        let count = statement.column_count();
+        for column in 0..count {
+            self.value(statement.column(column));
+        }
+        self.end(count);
+    }
+
+    fn start(&mut self) {
         self.scratch.clear();
         self.scratch.extend_from_slice(&self.seen.digest.unwrap_or_default());
     }
 
-    pub(crate) fn value(&mut self, value: ValueRef<'_>) {
+    fn value(&mut self, value: ValueRef<'_>) {
         encode(value, &mut self.scratch);
     }
 
-    pub(crate) fn end(&mut self, count: usize) {
+    fn end(&mut self, count: usize) {
         let row = &self.scratch[16..];
         if self.sample.len() + row.len() < SAMPLE_BYTES_MAX {
             self.sample.push(count as u8);
@@ -132,12 +141,7 @@ pub(crate) fn watch_again(statement: &mut Statement, then: &Seen) -> Watched {
         }
         match statement.step() {
             Ok(Step::Row) => {
-                let count = statement.column_count();
-                observer.start();
-                for column in 0..count {
-                    observer.value(statement.column(column));
-                }
-                observer.end(count);
+                observer.current_row(statement);
                 // One more than there were: they differ, whatever comes.
                 if observer.rows() > then.rows {
                     break Ok(false);

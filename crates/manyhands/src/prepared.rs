@@ -3,12 +3,13 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
 use crate::ids::Rewriting;
+use crate::mutex::lock;
 use crate::routing::{self, Applied, Compiled, Facts, Route};
 use crate::row::Row;
 use crate::tables::{Touches, VirtualTables};
@@ -61,8 +62,7 @@ pub(crate) fn fetch_all(
         if rows.is_empty() && statement.recompilations() != before {
             *columns = column_names(statement);
         }
-        let values = (0..columns.len()).map(|column| statement.column(column).to_owned()).collect();
-        rows.push(Row::new(Arc::clone(columns), values));
+        rows.push(Row::new(Arc::clone(columns), statement.row()));
     }
     Ok(rows)
 }
@@ -185,10 +185,6 @@ impl Compiler {
         });
         Ok((Some(prepared), used))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The names of the functions that every connection has, but for those that answer about a session.

@@ -10,12 +10,13 @@ use core::ops::Deref;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 
 use manyhands_sqlite::locks;
 
 use crate::Error;
 use crate::database::{DatabaseFile, FileId};
+use crate::mutex::lock;
 
 /// How many files stay open without a user: each costs a few descriptors and 5 MiB of address space.
 const PARKED_MAX: usize = 16;
@@ -39,7 +40,7 @@ pub(crate) fn open(
     AT_EXIT.call_once(|| locks::at_exit(close_parked));
     // A child of a fork must find the list whole and unlocked.
     let forks = locks::hold_off_forks();
-    let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut files = lock(&OPEN);
     // What a child inherited is not its own, and what failed is not used again.
     let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(|file| file.is_usable());
     *files = kept;
@@ -78,7 +79,7 @@ pub(crate) fn find(path: &Path) -> Option<FileHandle> {
     let found = std::fs::metadata(path).ok()?;
     let id = (found.dev(), found.ino());
     let forks = locks::hold_off_forks();
-    let files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let files = lock(&OPEN);
     let file = files.iter().find(|file| file.id() == id && file.is_usable())?;
     file.users.fetch_add(1, Ordering::Relaxed);
     let handle = FileHandle(Arc::clone(file));
@@ -108,7 +109,7 @@ impl Drop for FileHandle {
             return;
         }
         let forks = locks::hold_off_forks();
-        let mut files = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = lock(&OPEN);
         let used_again = self.0.users.load(Ordering::Acquire) != 0;
         if !used_again && self.0.may_close() {
             let place = files.iter().position(|file| Arc::ptr_eq(file, &self.0));

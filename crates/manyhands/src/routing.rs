@@ -130,9 +130,8 @@ impl Facts {
 
     /// True for a statement that only reads what every connection can read.
     pub(crate) fn only_reads(&self) -> bool {
-        let changes = self.schema || self.temp_schema || !self.writes.is_empty() || self.attaches;
         let elsewhere = self.home_function || self.reads_elsewhere;
-        !changes && !elsewhere && self.transaction.is_none() && self.pragma.is_none()
+        self.changes_nothing() && !elsewhere && self.pragma.is_none()
     }
 
     /// True for a statement that changes no data, no schema and no transaction.

@@ -23,13 +23,7 @@ impl Row {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        let value = |value: &Value| match value {
-            Value::Text(text) => text.as_bytes().len(),
-            Value::Blob(bytes) => bytes.len(),
-            Value::Null | Value::Integer(_) | Value::Real(_) => 0,
-        };
-        size_of::<Row>()
-            + self.values.iter().map(|it| size_of::<Value>() + value(it)).sum::<usize>()
+        size_of::<Row>() + bytes_of(&self.values)
     }
 
     /// The values, in column order.
@@ -59,6 +53,16 @@ impl Row {
             )))
         })
     }
+}
+
+/// About how much memory values take.
+pub(crate) fn bytes_of(values: &[Value]) -> usize {
+    let beside = |value: &Value| match value {
+        Value::Text(text) => text.as_bytes().len(),
+        Value::Blob(bytes) => bytes.len(),
+        Value::Null | Value::Integer(_) | Value::Real(_) => 0,
+    };
+    values.iter().map(|value| size_of::<Value>() + beside(value)).sum()
 }
 
 /// A Rust type that a value can be read as.

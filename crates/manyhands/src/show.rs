@@ -83,12 +83,7 @@ impl Connection {
         let mut run = || {
             statement.bind_all(values.iter().map(Value::as_ref))?;
             while statement.step()? == Step::Row {
-                let count = statement.column_count();
-                observer.start();
-                for column in 0..count {
-                    observer.value(statement.column(column));
-                }
-                observer.end(count);
+                observer.current_row(statement);
                 // Clock and dice are this statement's, not those of what `each` does.
                 let paused = pinned.take().map(PinGuard::pause);
                 let goes_on = each(&mut RowView { statement });

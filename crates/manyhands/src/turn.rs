@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{CommitNote, Lead, Queue, crash};
+use manyhands_queue::{Lead, Queue, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::ids::{Recorded, Rewriting};
 use crate::prepared::{self, Prepared};
+use crate::recent;
 use crate::registry::FileHandle;
 use crate::routing::Facts;
 use crate::row::{Outcome, Row, Tally};
@@ -154,18 +155,9 @@ impl Connection {
             return;
         }
         let status = self.sqlite().fork_status();
-        let (Some(before), Some(after)) = (status.locked, status.live) else { return };
         let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
-        // Another program may have committed since.
-        if after.change == before.change.wrapping_add(1)
-            && let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main)
-        {
-            lead.note_commit(&CommitNote {
-                change: after.change,
-                before: before.checksum,
-                after: after.checksum,
-                tables: self.turn_written.0,
-            });
+        if let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main) {
+            recent::note_commit(lead, status.locked, status.live, self.turn_written);
         }
     }
 

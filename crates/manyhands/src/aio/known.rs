@@ -5,11 +5,12 @@
 
 use core::num::NonZeroUsize;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use lru::LruCache;
 
 use crate::connection::Connection;
+use crate::mutex::lock;
 use crate::prepared;
 use crate::routing::Route;
 use crate::{Error, limits};
@@ -94,7 +95,7 @@ impl KnownStatements {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Arc<str>, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// What is known of each; `None` if one of them is not known.

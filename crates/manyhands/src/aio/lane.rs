@@ -9,6 +9,7 @@ use std::thread;
 use manyhands_sqlite as sqlite;
 use tokio::sync::oneshot;
 
+use crate::mutex::lock;
 use crate::{Connection, Database, Error};
 
 /// How long a thread without work waits for some before it ends. To start one costs less than a sync,
@@ -86,7 +87,7 @@ impl Lane {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No job runs under the lock, so nothing panics there.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Lets a thread do the job, those of lower numbers first.

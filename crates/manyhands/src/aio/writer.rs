@@ -26,6 +26,7 @@ use super::call::{Call, Outcomes};
 use super::known::KnownStatements;
 use super::lane::{IDLE, Worker};
 use crate::commit::{Client, Settled};
+use crate::mutex::lock;
 use crate::registry::FileHandle;
 use crate::request::Answer;
 use crate::{Database, Error};
@@ -148,7 +149,7 @@ impl Writer {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Whatever panicked, each write is in one place.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn label(&self) -> &str {
