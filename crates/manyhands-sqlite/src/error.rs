@@ -12,6 +12,10 @@ pub struct Code(pub i32);
 impl Code {
     /// A lock is held by somebody else.
     pub const BUSY: Code = Code(ffi::SQLITE_BUSY);
+    /// What a transaction has read is no longer the newest, so that it cannot write.
+    pub const BUSY_SNAPSHOT: Code = Code(ffi::SQLITE_BUSY_SNAPSHOT);
+    /// The application has interrupted the statement.
+    pub const INTERRUPT: Code = Code(ffi::SQLITE_INTERRUPT);
 
     /// A foreign key is violated.
     pub const CONSTRAINT_FOREIGNKEY: Code = Code(ffi::SQLITE_CONSTRAINT_FOREIGNKEY);

@@ -188,6 +188,21 @@ impl Statement {
         unsafe { ffi::sqlite3_bind_parameter_count(self.raw()) }.unsigned_abs() as usize
     }
 
+    /// The parameters' names, with the sign before them; `None` for a plain `?`.
+    pub fn parameter_names(&self) -> Vec<Option<String>> {
+        let name = |index: usize| {
+            let index = c_int::try_from(index).ok()?;
+            // SAFETY: the statement is alive; an index without a name gives null.
+            let name = unsafe { ffi::sqlite3_bind_parameter_name(self.raw(), index) };
+            if name.is_null() {
+                return None;
+            }
+            // SAFETY: a zero-terminated text that lives as long as the statement.
+            Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+        };
+        (1..=self.parameter_count()).map(name).collect()
+    }
+
     /// True when the statement does not write to a database file
     /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
     pub fn is_read_only(&self) -> bool {

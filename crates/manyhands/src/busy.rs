@@ -1,11 +1,12 @@
 //! Waiting for locks that other SQLite programs hold.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 
 use manyhands_sqlite::{Connection, Progress};
 
+use crate::interrupt::Interrupt;
 use crate::limits;
 use crate::mutex::lock;
 
@@ -14,12 +15,19 @@ use crate::mutex::lock;
 /// Between tries it sleeps shorter than SQLite's own handler, whose sleeps grow to 100 ms: it stands
 /// for a whole queue.
 #[derive(Clone, Debug)]
-pub(crate) struct BusyWait(Arc<Mutex<Duration>>);
+pub(crate) struct BusyWait(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    timeout: Mutex<Duration>,
+    interrupt: OnceLock<Weak<Interrupt>>,
+}
 
 impl BusyWait {
     /// Makes `connection` wait at most `timeout` for a lock.
     pub(crate) fn install(connection: &Connection, timeout: Duration) -> BusyWait {
-        let wait = BusyWait(Arc::new(Mutex::new(timeout)));
+        let wait =
+            BusyWait(Arc::new(Shared { timeout: Mutex::new(timeout), interrupt: OnceLock::new() }));
         let shared = wait.clone();
         let began = Mutex::new(Instant::now());
         connection.set_busy_handler(Some(move |tries| {
@@ -28,7 +36,7 @@ impl BusyWait {
                 *began = Instant::now();
             }
             let left = shared.timeout().saturating_sub(began.elapsed());
-            if left.is_zero() {
+            if left.is_zero() || shared.is_interrupted() {
                 return Progress::Stop;
             }
             std::thread::sleep(limits::BUSY_SLEEP.min(left));
@@ -37,12 +45,21 @@ impl BusyWait {
         wait
     }
 
+    /// Ends the waits when a connection's application asks for it.
+    pub(crate) fn ends_with(&self, interrupt: &Arc<Interrupt>) {
+        let _ = self.0.interrupt.set(Arc::downgrade(interrupt));
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.0.interrupt.get().and_then(Weak::upgrade).is_some_and(|it| it.is_asked())
+    }
+
     fn timeout(&self) -> Duration {
-        *lock(&self.0)
+        *lock(&self.0.timeout)
     }
 
     /// Changes how long the next wait may take.
     pub(crate) fn set(&self, timeout: Duration) {
-        *lock(&self.0) = timeout;
+        *lock(&self.0.timeout) = timeout;
     }
 }

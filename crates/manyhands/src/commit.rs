@@ -6,7 +6,6 @@
 //!    a waiting client takes it, and executes the requests of all ([`crate::batch::serve`]).
 //! 3. A request that only its owner can execute waits for its turn in the same queue, and then leads.
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use crate::Error;
 use crate::batch;
 use crate::database::DatabaseFile;
 use crate::error::ErrorKind;
+use crate::interrupt::Interrupt;
 use crate::limits;
 use crate::recover;
 use crate::request::{self, Answer};
@@ -26,8 +26,8 @@ pub(crate) struct Client<'a> {
     pub(crate) label: &'a str,
     pub(crate) began: Instant,
     pub(crate) deadline: Deadline,
-    /// Set by another thread to end the wait.
-    pub(crate) interrupted: &'a AtomicBool,
+    /// Ends the wait.
+    pub(crate) interrupt: &'a Interrupt,
 }
 
 /// What came of a request.
@@ -158,7 +158,7 @@ impl Client<'_> {
                 return Ok(end);
             }
             // One that a leader executes at this moment cannot be withdrawn: its fate comes.
-            let over = self.deadline.has_passed() || self.interrupted.load(Ordering::Relaxed);
+            let over = self.deadline.has_passed() || self.interrupt.is_asked();
             if over && published.stage() != Some(Stage::Answered) {
                 let ahead = published.tickets_ahead();
                 if published.withdraw() {
@@ -207,7 +207,7 @@ impl Client<'_> {
 
     /// The error of a wait that is over.
     fn check(&self, queue: &Queue, ahead: u64) -> Result<(), Error> {
-        if self.interrupted.swap(false, Ordering::Relaxed) {
+        if self.interrupt.forget() {
             return Err(Error::new(ErrorKind::Interrupted));
         }
         if self.deadline.has_passed() {

@@ -1,6 +1,6 @@
 //! A connection: where an application's statements come in.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -10,14 +10,14 @@ use manyhands_sqlite::{self as sqlite, Value, ValueRef};
 
 use crate::Error;
 use crate::busy::BusyWait;
-use crate::cursor::CursorState;
+use crate::cursor::{CursorState, Returned};
 use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::idle::OpenConnection;
-use crate::ids::Rewriting;
-use crate::optimistic::{self, Optimistic, Savepoints};
+use crate::interrupt::Interrupt;
+use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
-use crate::prepared::{self, Prepared, Spared};
+use crate::prepared::{self, Prepared};
 use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Route, TransactionStatement};
@@ -53,6 +53,8 @@ pub struct Connection {
     pub(crate) given_ids: (u64, Vec<i64>),
     /// Open cursors, and some that are not any more.
     pub(crate) cursors: Vec<Weak<CursorState>>,
+    /// Their statements, when they are done with them.
+    pub(crate) returned: Arc<Returned>,
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
     pub(crate) session: Session,
@@ -60,7 +62,7 @@ pub struct Connection {
     pub(crate) particular: bool,
     /// Nothing was changed that the next user of the connection would notice.
     pub(crate) as_new: bool,
-    pub(crate) interrupted: Arc<AtomicBool>,
+    pub(crate) interrupt: Arc<Interrupt>,
 }
 
 impl Connection {
@@ -69,7 +71,8 @@ impl Connection {
         file: Option<FileHandle>,
         settings: Settings,
     ) -> Connection {
-        BusyWait::install(&open.sqlite, settings.timeout);
+        let interrupt = Arc::<Interrupt>::default();
+        BusyWait::install(&open.sqlite, settings.timeout).ends_with(&interrupt);
         let session = Session::of(&settings);
         let connection = Connection {
             open: Some(open),
@@ -84,11 +87,12 @@ impl Connection {
             reads_only: false,
             given_ids: (0, Vec::new()),
             cursors: Vec::new(),
+            returned: Arc::default(),
             conflicted: false,
             session,
             particular: false,
             as_new: true,
-            interrupted: Arc::new(AtomicBool::new(false)),
+            interrupt,
         };
         connection.take_over_checkpoints();
         connection
@@ -259,6 +263,20 @@ impl Connection {
         self.open().counters.total_changes(self.sqlite().total_changes())
     }
 
+    /// True while nobody else can write, since this connection holds the turn.
+    pub fn holds_turn(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// True when a new connection would do as well: no transaction is open, no cursor, and nothing was changed
+    /// about this one, such as a PRAGMA, a function or an attached database.
+    pub fn is_plain(&self) -> bool {
+        self.as_new
+            && self.sqlite().transaction() == sqlite::Transaction::None
+            && self.is_autocommit()
+            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
+    }
+
     /// True outside a transaction.
     pub fn is_autocommit(&self) -> bool {
         self.sqlite().is_autocommit()
@@ -266,7 +284,7 @@ impl Connection {
 
     /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
     pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
-        self.interrupted.store(false, Ordering::Relaxed);
+        self.interrupt.forget();
         if self.sqlite().is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
@@ -275,63 +293,6 @@ impl Connection {
             self.end_with_transaction();
         }
         Ok(())
-    }
-
-    /// A statement that is not kept for others: a cursor runs while they are executed.
-    pub(crate) fn compile_for_cursor(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
-        self.begin_operation()?;
-        self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))
-    }
-
-    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
-        let open = self.open_mut();
-        let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
-        if let Some(mut prepared) = kept {
-            open.compiler.know_tables(&open.sqlite, &mut prepared);
-            return Ok(prepared);
-        }
-        let text = if optimistic::is_begin_concurrent(sql) { "BEGIN" } else { sql };
-        let (prepared, used) = self.compile(text)?;
-        let mut prepared = prepared.ok_or_else(|| Error::refused("there is no SQL statement"))?;
-        // It is found again by what the application wrote, white space and comments included.
-        prepared.sql = sql.into();
-        if self.has_statement(&text[used..])? {
-            return Err(Error::refused(
-                "more than one statement was given; use execute_script, or batch",
-            ));
-        }
-        Ok(prepared)
-    }
-
-    pub(crate) fn compile(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        let spared = match (&self.optimistic, &self.file) {
-            (Some(_), _) => Spared::Settings,
-            (None, Some(_)) => Spared::Refused,
-            (None, None) => Spared::None,
-        };
-        let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
-        compiled.map_err(|error| self.describe(error))
-    }
-
-    /// Whether `sql` has a statement, which is not executed.
-    fn has_statement(&self, sql: &str) -> Result<bool, Error> {
-        let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::All);
-        Ok(compiled.map_err(|error| self.describe(error))?.0.is_some())
-    }
-
-    /// Keeps a compiled statement for its next use.
-    pub(crate) fn put_back(&mut self, mut prepared: Box<Prepared>) {
-        if prepared.rewriting.is_stale() {
-            prepared.rewriting = Rewriting::default();
-        }
-        // One that SQLite has compiled again may touch other tables, and have another route. A setting
-        // works when it is compiled.
-        if !prepared.is_stale() && prepared.route != Route::Setting {
-            let open = self.open_mut();
-            if let Some(before) = open.last.replace(prepared) {
-                open.statements.put(Arc::clone(&before.sql), before);
-            }
-        }
     }
 
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
@@ -346,7 +307,11 @@ impl Connection {
         }
     }
 
-    fn carry_out(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
+    pub(crate) fn carry_out(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
         let ends = prepared.facts.transaction.is_some();
         let writes = matches!(prepared.route, Route::Request | Route::Turn);
         if self.reads_only && !ends && (writes || !prepared.facts.changes_nothing()) {
@@ -393,6 +358,12 @@ impl Connection {
     fn step_transaction(&mut self, prepared: &mut Prepared) -> Result<Outcome, Error> {
         let outside = self.sqlite().is_autocommit();
         let statement = prepared.facts.transaction.clone();
+        if outside && self.begins_in_turn(prepared) {
+            let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
+            let begun = self.step_in_turn(&mut begin, &[]);
+            self.put_back(begin);
+            return begun;
+        }
         if let Some(TransactionStatement::Release(name)) = &statement
             && self.savepoints.is_transaction(name)
         {
@@ -403,8 +374,10 @@ impl Connection {
         if outside && !self.sqlite().is_autocommit() {
             self.savepoints.begin(statement.as_ref());
             self.conflicted = false;
-            if let Some(file) = self.file.clone() {
-                self.begin_optimistic(prepared, &file);
+            if let Some(file) = self.file.clone()
+                && let Some(caution) = self.caution_of(&prepared.sql)
+            {
+                self.begin_optimistic(prepared, &file, caution);
             }
         } else if result.is_ok() {
             self.savepoints.note(statement.as_ref());
@@ -439,6 +412,10 @@ impl Connection {
 
     pub(crate) fn describe(&self, error: sqlite::Error) -> Error {
         match &self.file {
+            // The wait for the lock ended early.
+            Some(_) if error.code.is_lock_held() && self.interrupt.forget() => {
+                Error::new(ErrorKind::Interrupted)
+            }
             Some(file) => file.describe_busy(error, self.settings.timeout),
             None => Error::from(error),
         }
@@ -447,9 +424,14 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let Some(open) = self.open.take().filter(|open| !open.sqlite.is_inherited()) else {
+        if self.open().sqlite.is_inherited() {
             return;
-        };
+        }
+        while let Some(prepared) = self.returned.pop() {
+            self.put_back(prepared);
+        }
+        self.interrupt.close();
+        let Some(open) = self.open.take() else { return };
         if !open.sqlite.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
             let _ = open.sqlite.execute("ROLLBACK");

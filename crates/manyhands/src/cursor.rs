@@ -12,11 +12,13 @@ use manyhands_sqlite::{Paused, Pinned, Step, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::limits;
 use crate::mutex::lock;
 use crate::observe::{Observer, Seen};
 use crate::prepared::{self, Prepared};
-use crate::routing::Route;
-use crate::row::Row;
+use crate::routing::{self, InFork};
+use crate::row::{Outcome, Row, Tally};
+use crate::row_buffer::RowBuffer;
 
 /// The rows of a statement, one by one; made by [`Connection::cursor`]. Dropping it ends the statement.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct CursorState(Mutex<State>);
 struct State {
     /// `None` after the last row, and after an error.
     running: Option<Box<Prepared>>,
+    /// Where the statement goes then.
+    home: Arc<Returned>,
     /// The statement's clock and dice, while it is not stepped.
     paused: Option<Paused>,
     columns: Arc<[String]>,
@@ -37,9 +41,31 @@ struct State {
     waiting: VecDeque<Row>,
     /// Has come after the waiting rows, and is to be shown once.
     failed: Option<Error>,
-    /// Of what was shown.
-    observer: Observer,
+    /// Of what was shown, in a transaction on a fork.
+    observer: Option<Observer>,
     ended: bool,
+}
+
+/// Statements that cursors have done with; the connection keeps them for their next use.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "they come boxed, and leave boxed")]
+pub(crate) struct Returned(Mutex<Vec<Box<Prepared>>>);
+
+impl Returned {
+    pub(crate) fn pop(&self) -> Option<Box<Prepared>> {
+        lock(&self.0).pop()
+    }
+}
+
+/// A statement that was started; made by [`Connection::start`].
+#[derive(Debug, Default)]
+pub struct Execution {
+    /// The columns' names; none for a statement that returns no rows.
+    pub columns: Arc<[String]>,
+    /// The rows, one by one, of a statement that has columns.
+    pub rows: Option<Cursor>,
+    /// What the statement counted. Its `rows` are empty.
+    pub outcome: Outcome,
 }
 
 impl Connection {
@@ -66,25 +92,74 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; and when the statement writes.
     pub fn cursor(&mut self, sql: &str, values: &[Value]) -> Result<Cursor, Error> {
-        let mut prepared = self.compile_for_cursor(sql)?;
-        if prepared.route != Route::Own || !prepared.facts.only_reads() {
+        self.begin_operation()?;
+        let prepared =
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
+        if !prepared.only_shows() {
+            self.put_back(prepared);
             return Err(Error::refused(
                 "a cursor takes a statement that reads; use execute or query",
             ));
         }
+        self.open_cursor(prepared, values)
+    }
+
+    /// Executes one statement. Rows of a statement that reads come one by one, as from
+    /// [`Connection::cursor`]; one that writes has run to its end. Text without a statement does nothing.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    pub fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
+        self.begin_operation()?;
+        let prepared = self.find_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error));
+        let Some(mut prepared) = prepared? else { return Ok(Execution::default()) };
+        let columns = Arc::clone(&prepared.columns);
+        if !columns.is_empty() && prepared.only_shows() {
+            let rows = Some(self.open_cursor(prepared, values)?);
+            let tally = Tally::new(0, self.sqlite().last_insert_rowid());
+            return Ok(Execution { columns, rows, outcome: Outcome { rows: Vec::new(), tally } });
+        }
+        let result = self.carry_out(&mut prepared, values);
+        let columns = Arc::clone(&prepared.columns);
+        self.put_back(prepared);
+        self.end_with_transaction();
+        let mut outcome = result?;
+        let rows = core::mem::take(&mut outcome.rows);
+        let rows = (!columns.is_empty()).then(|| Cursor::of_rows(Arc::clone(&columns), rows));
+        Ok(Execution { columns, rows, outcome })
+    }
+
+    fn open_cursor(
+        &mut self,
+        mut prepared: Box<Prepared>,
+        values: &[Value],
+    ) -> Result<Cursor, Error> {
+        self.show_nothing_that_may_change(&prepared)?;
         // A fork that reads may overflow too: so before.
         self.keep_within_limits(self.sqlite().fork_status().forked)?;
-        prepared.statement.bind_all(values.iter().map(Value::as_ref))?;
+        let in_fork = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);
+        let logged = self.optimistic.is_some() && in_fork != InFork::Plain;
+        if logged && in_fork == InFork::LoggedAtHome {
+            self.stay_at_home(&prepared);
+        }
+        self.as_new &= prepared.facts.leaves_no_trace();
+        if let Err(error) = prepared.statement.bind_all(values.iter().map(Value::as_ref)) {
+            self.put_back(prepared);
+            return Err(Error::from(error));
+        }
         let cursor = Arc::new(CursorState(Mutex::new(State {
             columns: Arc::clone(&prepared.columns),
             paused: self.pin_next().map(|pinned: Pinned| pin(pinned).pause()),
             running: None,
+            home: Arc::clone(&self.returned),
             waiting: VecDeque::new(),
             failed: None,
-            observer: Observer::default(),
+            observer: logged.then(Observer::default),
             ended: false,
         })));
-        self.log_cursor(&prepared, values, &cursor);
+        if logged {
+            self.log_cursor(&prepared, values, &cursor);
+        }
         cursor.lock().running = Some(prepared);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.cursors.push(Arc::downgrade(&cursor));
@@ -94,7 +169,7 @@ impl Connection {
     /// Fetches what open cursors have not shown yet: their tables are about to be written, or the
     /// transaction that they belong to is about to end.
     pub(crate) fn drain_cursors(&mut self) -> Result<(), Error> {
-        let limit = self.settings.fork_bytes_max;
+        let limit = self.settings.fork_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.cursors.iter().filter_map(Weak::upgrade).try_for_each(|cursor| cursor.drain(limit))
     }
@@ -109,6 +184,28 @@ impl Cursor {
         self.0.lock().next_row()
     }
 
+    /// Adds up to `rows_max` rows to `buffer`, and returns how many: 0 after the last row.
+    ///
+    /// # Errors
+    /// See [`Cursor::next_row`]. Rows before the one that fails are added first; then the next call fails.
+    pub fn fetch(&mut self, buffer: &mut RowBuffer, rows_max: usize) -> Result<usize, Error> {
+        self.0.lock().fetch_into(buffer, rows_max)
+    }
+
+    /// Rows that are there already.
+    fn of_rows(columns: Arc<[String]>, rows: Vec<Row>) -> Cursor {
+        Cursor(Arc::new(CursorState(Mutex::new(State {
+            running: None,
+            home: Arc::default(),
+            paused: None,
+            columns,
+            waiting: rows.into(),
+            failed: None,
+            observer: None,
+            ended: false,
+        }))))
+    }
+
     /// The columns' names.
     pub fn columns(&self) -> Arc<[String]> {
         Arc::clone(&self.0.lock().columns)
@@ -119,7 +216,7 @@ impl Drop for Cursor {
     fn drop(&mut self) {
         // The log still knows what was shown.
         let mut state = self.0.lock();
-        state.running = None;
+        state.end();
         state.waiting.clear();
     }
 }
@@ -132,7 +229,7 @@ impl CursorState {
     /// What it has shown until now, and the beginning of that.
     pub(crate) fn seen(&self) -> (Seen, Vec<u8>) {
         let state = self.lock();
-        state.observer.so_far(state.ended)
+        state.observer.as_ref().map_or_else(Default::default, |it| it.so_far(state.ended))
     }
 
     fn drain(&self, bytes_max: usize) -> Result<(), Error> {
@@ -165,16 +262,64 @@ impl State {
             None => self.failed.take().map_or_else(|| self.fetch(), Err),
         };
         match &next {
-            Ok(Some(row)) => self.observer.row(row.values()),
+            Ok(Some(row)) => self.observe(|it| it.row(row.values())),
             Ok(None) => self.ended = true,
-            Err(error) => self.observer.note_error(error.code()),
+            Err(error) => self.observe(|it| it.note_error(error.code())),
         }
         next
     }
 
-    /// Steps the statement, under its clock and dice.
+    fn fetch_into(&mut self, buffer: &mut RowBuffer, rows_max: usize) -> Result<usize, Error> {
+        for added in 0..rows_max {
+            if !self.waiting.is_empty() || self.failed.is_some() {
+                if self.waiting.is_empty() && added > 0 {
+                    return Ok(added);
+                }
+                let Some(row) = self.next_row()? else { return Ok(added) };
+                buffer.add(row.values().len(), |column| row.values()[column].as_ref());
+                continue;
+            }
+            match self.step() {
+                Ok(true) => {
+                    let Some(running) = &mut self.running else { return Ok(added) };
+                    let statement = &mut running.statement;
+                    if let Some(observer) = &mut self.observer {
+                        observer.current_row(statement);
+                    }
+                    buffer.add_current(statement);
+                }
+                Ok(false) => {
+                    self.ended = true;
+                    return Ok(added);
+                }
+                Err(error) if added == 0 => {
+                    self.observe(|it| it.note_error(error.code()));
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.failed = Some(error);
+                    return Ok(added);
+                }
+            }
+        }
+        Ok(rows_max)
+    }
+
+    fn observe(&mut self, note: impl FnOnce(&mut Observer)) {
+        if let Some(observer) = &mut self.observer {
+            note(observer);
+        }
+    }
+
     fn fetch(&mut self) -> Result<Option<Row>, Error> {
-        let Some(running) = &mut self.running else { return Ok(None) };
+        let shows = self.step()?;
+        let running = self.running.as_mut().filter(|_| shows);
+        Ok(running.map(|it| Row::new(Arc::clone(&self.columns), it.statement.row())))
+    }
+
+    /// Steps the statement, under its clock and dice; true when there is a row.
+    fn step(&mut self) -> Result<bool, Error> {
+        let Some(running) = &mut self.running else { return Ok(false) };
         let pinned = self.paused.take().map(Paused::resume);
         let stepped = running.statement.step();
         self.paused = pinned.map(|guard| guard.pause());
@@ -183,16 +328,24 @@ impl State {
                 if running.is_stale() {
                     self.columns = prepared::column_names(&running.statement);
                 }
-                Ok(Some(Row::new(Arc::clone(&self.columns), running.statement.row())))
+                Ok(true)
             }
             Ok(Step::Done) => {
-                self.running = None;
-                Ok(None)
+                self.end();
+                Ok(false)
             }
             Err(error) => {
-                self.running = None;
+                self.end();
                 Err(Error::from(error))
             }
+        }
+    }
+
+    /// Ends the statement, and gives it back.
+    fn end(&mut self) {
+        if let Some(mut prepared) = self.running.take() {
+            prepared.statement.reset();
+            lock(&self.home.0).push(prepared);
         }
     }
 }

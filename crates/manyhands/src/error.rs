@@ -149,11 +149,32 @@ impl Error {
             || self.code().is_some_and(sqlite::Code::is_failed_sync)
     }
 
+    /// True when the database or connection was made before `fork()`, by the process's parent.
+    pub fn is_forked(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Forked)
+    }
+
+    /// True when the statement is not possible here; the text says what to do.
+    pub fn is_refused(&self) -> bool {
+        matches!(*self.kind, ErrorKind::Refused(_))
+    }
+
     /// SQLite's extended result code, when the error is SQLite's.
     pub fn code(&self) -> Option<sqlite::Code> {
         match &*self.kind {
             ErrorKind::Sqlite { error, .. } => Some(error.code),
             _ => None,
+        }
+    }
+
+    /// The code that SQLite alone would have given in its place: `SQLITE_BUSY` after a timeout and for a
+    /// conflict, `SQLITE_INTERRUPT` after an interrupt; [`Error::code`] when the error is SQLite's.
+    pub fn nearest_code(&self) -> Option<sqlite::Code> {
+        match &*self.kind {
+            ErrorKind::Conflict(_) => Some(sqlite::Code::BUSY_SNAPSHOT),
+            _ if self.is_timeout() => Some(sqlite::Code::BUSY),
+            _ if self.is_interrupt() => Some(sqlite::Code::INTERRUPT),
+            _ => self.code(),
         }
     }
 
@@ -188,21 +209,29 @@ impl fmt::Display for Error {
                 write!(f, "statement {index} of the batch: {error}")
             }
             ErrorKind::TimedOut { waited, leader, ahead } => {
-                write!(f, "timed out after {waited:.1?} waiting for the turn to write")?;
+                let waited = waited.as_secs_f64();
+                write!(
+                    f,
+                    "database is locked: timed out after {waited:.1} s waiting for the turn to write"
+                )?;
                 match leader {
                     Some(leader) => {
                         write!(f, ": process {}", leader.pid)?;
                         if !leader.label.is_empty() {
                             write!(f, " ({})", leader.label)?;
                         }
-                        write!(f, " has been writing for {:.1?}", leader.age)?;
+                        write!(f, " has been writing for {:.1} s", leader.age.as_secs_f64())?;
                     }
                     None => write!(f, ": nobody is writing")?,
                 }
                 write!(f, ", {ahead} requests were before this one; nothing was written")
             }
             ErrorKind::Busy { waited, holder } => {
-                write!(f, "timed out after {waited:.1?} waiting for the write lock: ")?;
+                let waited = waited.as_secs_f64();
+                write!(
+                    f,
+                    "database is locked: timed out after {waited:.1} s waiting for the write lock: "
+                )?;
                 match holder {
                     Some(pid) => write!(f, "process {pid}, another SQLite program, holds it"),
                     None => write!(f, "another SQLite program holds it"),

@@ -3,7 +3,7 @@
 //! To open a connection costs SQLite more than a write does: files, locks, built-in functions, the
 //! schema. An application that opens one for each piece of work gets a kept one instead. Only a
 //! connection that is as new is kept: no PRAGMA with an argument, no function, no temp schema, nothing
-//! attached, no interrupt handle.
+//! attached.
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::AtomicU32;

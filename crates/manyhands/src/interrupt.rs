@@ -1,35 +1,85 @@
 //! Interrupts, from any thread.
 
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands_sqlite as sqlite;
 
 use crate::connection::Connection;
+use crate::mutex::lock;
 
 impl Connection {
-    /// A handle with which another thread can interrupt what this connection does or waits for.
-    pub fn interrupt_handle(&mut self) -> InterruptHandle {
-        self.as_new = false;
-        InterruptHandle {
-            sqlite: self.sqlite().interrupt_handle(),
-            interrupted: Arc::clone(&self.interrupted),
-        }
+    /// A handle with which another thread can interrupt what this connection does or waits for. It does
+    /// not keep the connection open.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        lock(&self.interrupt.running).get_or_insert_with(|| self.sqlite().interrupt_handle());
+        InterruptHandle { interrupt: Arc::clone(&self.interrupt) }
+    }
+
+    /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
+    /// turn or for a lock. When it answers true the wait ends with [`crate::Error::is_interrupt`]. Only the
+    /// first check that is given counts.
+    pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.interrupt.check.set(Box::new(check));
     }
 }
 
 /// Interrupts what a connection does or waits for, from any thread.
 #[derive(Clone, Debug)]
 pub struct InterruptHandle {
-    sqlite: sqlite::InterruptHandle,
-    interrupted: Arc<AtomicBool>,
+    interrupt: Arc<Interrupt>,
 }
 
 impl InterruptHandle {
     /// Ends the wait of the connection, or its running statement, with [`crate::Error::is_interrupt`]. A
-    /// request that a leader executes at this moment is not interrupted: its answer comes.
+    /// request that a leader executes at this moment is not interrupted: its answer comes. Does nothing
+    /// when the connection is closed.
     pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Relaxed);
-        self.sqlite.interrupt();
+        // Under the lock: a connection that is closed may soon be somebody else's.
+        if let Some(running) = &*lock(&self.interrupt.running) {
+            self.interrupt.asked.store(true, Ordering::Relaxed);
+            running.interrupt();
+        }
+    }
+}
+
+/// What a connection shares with its handles.
+#[derive(Default)]
+pub(crate) struct Interrupt {
+    asked: AtomicBool,
+    check: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// `None` until a handle is made, and after the connection was closed.
+    running: Mutex<Option<sqlite::InterruptHandle>>,
+}
+
+impl Interrupt {
+    /// Whether a wait is to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        if !self.asked.load(Ordering::Relaxed) && self.check.get().is_some_and(|check| check()) {
+            self.ask();
+        }
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The wait of a connection that has no handle is to end.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a wait was to end; a new one is not.
+    pub(crate) fn forget(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// The connection is closed.
+    pub(crate) fn close(&self) {
+        *lock(&self.running) = None;
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
     }
 }

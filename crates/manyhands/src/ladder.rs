@@ -44,6 +44,10 @@ impl Connection {
         };
         if self.sqlite().violates_deferred_foreign_keys() {
             // COMMIT fails, and the transaction goes on.
+            if self.is_cautious() {
+                self.escalate()?;
+                return self.end_as_sqlite_does(commit);
+            }
             return self.step_at_home(commit, &[]);
         }
         if fork.live == Some(snapshot)
@@ -59,6 +63,10 @@ impl Connection {
         }
         let optimistic = self.leave_fork()?;
         let lead = match self.submit_log(&optimistic, &snapshot)? {
+            // A cautious transaction has seen nothing: a statement fails now. Its own connection says how.
+            Some(Settled::Answer(Answer::Conflict { .. })) if optimistic.cautious => {
+                self.take_turn()?
+            }
             Some(Settled::Answer(answer)) => return self.accept_replay(answer, &optimistic),
             Some(Settled::Turn(lead)) => lead,
             None => self.take_turn()?,
@@ -100,6 +108,11 @@ impl Connection {
                 Promotion::Promoted => return Ok(true),
                 Promotion::Stale => return Ok(false),
                 // Another SQLite program writes at this moment.
+                Promotion::Busy if self.interrupt.is_asked() => {
+                    self.interrupt.forget();
+                    self.roll_back_quietly();
+                    return Err(Error::new(ErrorKind::Interrupted));
+                }
                 Promotion::Busy if !deadline.has_passed() => {
                     std::thread::sleep(limits::BUSY_SLEEP);
                 }
@@ -277,7 +290,7 @@ impl Connection {
             let pinned = optimistic.pinned.for_statement(index as u64);
             let now = {
                 let _pin = pin(pinned);
-                self.execute_again(entry, &mut taint)?
+                self.execute_again(entry, optimistic.cautious, &mut taint)?
             };
             if let Some(now) = now {
                 return Err(self.conflict(optimistic, index, &now));
@@ -287,10 +300,16 @@ impl Connection {
     }
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
-    fn execute_again(&mut self, entry: &Entry, taint: &mut Taint) -> Result<Option<Shown>, Error> {
+    /// An error of a cautious transaction is its caller's to see.
+    fn execute_again(
+        &mut self,
+        entry: &Entry,
+        cautious: bool,
+        taint: &mut Taint,
+    ) -> Result<Option<Shown>, Error> {
         let mut prepared = match self.take_prepared(&entry.sql) {
             // Without a code: what did not compile is the beginning of a script that does now.
-            Err(error) if error.code().is_none_or(sqlite::Code::is_result) => {
+            Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
                 let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
                 let same = seen.error == entry.seen().error;
                 return Ok((!same).then(|| Shown { seen, ..Shown::default() }));
@@ -318,7 +337,7 @@ impl Connection {
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
         noticed?;
-        if let Some(error) = watched.error.filter(|error| !error.code.is_result()) {
+        if let Some(error) = watched.error.filter(|it| cautious || !it.code.is_result()) {
             return Err(self.describe(error));
         }
         let now = Counted {

@@ -57,6 +57,10 @@ pub(crate) const COURTESY_MAX: Duration = Duration::from_millis(50);
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;
 
+/// How many times the memory of a fork the rows may take that a cursor has not shown yet when its
+/// transaction writes or ends: no more than an application that read them all at once would need.
+pub(crate) const CURSOR_FACTOR: usize = 16;
+
 /// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.
 pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;

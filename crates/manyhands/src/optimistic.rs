@@ -26,6 +26,8 @@ use crate::tables::Touches;
 #[derive(Debug)]
 pub(crate) struct Optimistic {
     pub(crate) log: Log,
+    /// It moves to its turn before its caller sees what could change ([`crate::TransactionMode::Auto`]).
+    pub(crate) cautious: bool,
     /// Only this connection can replay the log.
     pub(crate) at_home: bool,
     /// Something of an attached database was read.
@@ -39,10 +41,16 @@ pub(crate) struct Optimistic {
 
 impl Connection {
     /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on on a fork.
-    pub(crate) fn begin_optimistic(&mut self, begun: &Prepared, file: &DatabaseFile) {
+    pub(crate) fn begin_optimistic(
+        &mut self,
+        begun: &Prepared,
+        file: &DatabaseFile,
+        cautious: bool,
+    ) {
         self.sqlite().arm_fork(true);
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
+            cautious,
             at_home: self.particular,
             reads_elsewhere: false,
             pinned: Pinned::now(),
@@ -96,6 +104,10 @@ impl Connection {
             // A transaction inside a transaction: SQLite's error.
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
+        }
+        self.show_nothing_that_may_change(prepared)?;
+        if self.optimistic.is_none() {
+            return self.carry_out_here(prepared, values);
         }
         if !prepared.facts.only_reads() {
             self.drain_cursors()?;
@@ -159,7 +171,9 @@ impl Connection {
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
             }
             Err(error) => {
-                if self.fork_has_overflowed() {
+                let seen = error.code().is_some_and(|code| code.is_result());
+                let cautious = self.is_cautious() && seen && !self.sqlite().is_autocommit();
+                if self.fork_has_overflowed() || cautious {
                     self.escalate()?;
                     return self.carry_out_here(prepared, values);
                 }
@@ -237,7 +251,7 @@ impl Connection {
 
     /// A statement of a transaction on a fork could not be compiled: its caller has seen that.
     pub(crate) fn log_uncompiled(&mut self, sql: &str, error: &Error) {
-        let Some(optimistic) = &mut self.optimistic else { return };
+        let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.cautious) else { return };
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
         optimistic.at_home = true;
         let (seen, sample) = Observer::default().fail(code);

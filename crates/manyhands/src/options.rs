@@ -26,6 +26,23 @@ impl Durability {
     }
 }
 
+/// What a plain `BEGIN`, or `BEGIN DEFERRED`, means. `BEGIN CONCURRENT` is optimistic and `BEGIN IMMEDIATE`
+/// holds its turn, whatever is chosen here. With a timeout of 0 a plain `BEGIN` is SQLite's own: the first
+/// write takes its turn, or fails at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TransactionMode {
+    /// The transaction reads and writes on a snapshot of its own, and commits if what it saw is still so.
+    /// Else it conflicts, and must be run again.
+    #[default]
+    Optimistic,
+    /// The transaction is optimistic as long as its caller has seen nothing that could change: as long as it
+    /// only writes. From the moment it would, it holds its turn. It never conflicts, so that nothing need be
+    /// run again: for applications that were written for SQLite's own transactions.
+    Auto,
+    /// The transaction holds its turn from the start, as after `BEGIN IMMEDIATE`.
+    Immediate,
+}
+
 /// Opens a database with choices; made by [`Database::builder`].
 ///
 /// ```
@@ -58,6 +75,7 @@ pub(crate) struct Settings {
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
     pub(crate) fork_bytes_max: usize,
+    pub(crate) transaction_mode: TransactionMode,
 }
 
 impl Builder {
@@ -70,6 +88,7 @@ impl Builder {
                 foreign_keys: false,
                 label: String::new(),
                 fork_bytes_max: limits::FORK_BYTES_MAX,
+                transaction_mode: TransactionMode::Optimistic,
             },
             read_only: false,
             create: true,
@@ -104,9 +123,15 @@ impl Builder {
 
     /// How much memory an optimistic transaction may take for what it writes and for its log, in bytes;
     /// at least 1 MiB. A larger one moves to its turn in the queue, where it no longer needs the memory.
-    /// Default: 16 MiB.
+    /// Rows that cursors of the transaction have not shown yet may take 16 times as much. Default: 16 MiB.
     pub fn fork_bytes_max(mut self, bytes: usize) -> Builder {
         self.settings.fork_bytes_max = bytes.max(1 << 20);
+        self
+    }
+
+    /// What a plain `BEGIN` means. Default: [`TransactionMode::Optimistic`].
+    pub fn transaction_mode(mut self, mode: TransactionMode) -> Builder {
+        self.settings.transaction_mode = mode;
         self
     }
 

@@ -42,6 +42,18 @@ impl Prepared {
         fetch_all(&mut self.statement, &mut self.columns, values)
     }
 
+    /// True for a statement whose rows can be shown one by one, since it changes nothing.
+    pub(crate) fn only_shows(&self) -> bool {
+        self.route == Route::Own && self.facts.changes_nothing() && !self.compiled.explain
+    }
+
+    /// True when its caller sees something of the database, or of the session.
+    pub(crate) fn shows_data(&self) -> bool {
+        let facts = &self.facts;
+        let from_data = !facts.tables_read.is_empty() || !facts.tables_written.is_empty();
+        !self.columns.is_empty() && (from_data || facts.session_function || facts.pragma.is_some())
+    }
+
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations

@@ -42,7 +42,7 @@ impl Connection {
             // SQLite has put its own handler in the place of ours.
             "busy_timeout" => {
                 self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
-                BusyWait::install(self.sqlite(), self.settings.timeout);
+                BusyWait::install(self.sqlite(), self.settings.timeout).ends_with(&self.interrupt);
             }
             "wal_autocheckpoint" => self.take_over_checkpoints(),
             other => self.particular |= routing::makes_particular(other),

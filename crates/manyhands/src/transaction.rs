@@ -39,7 +39,7 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; and inside a transaction.
     pub fn transaction(&mut self) -> Result<Transaction<'_>, Error> {
-        self.begin("BEGIN")
+        self.begin("BEGIN CONCURRENT")
     }
 
     /// Begins a transaction that holds the turn: it waits until all earlier writers are done, and
@@ -85,7 +85,7 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; and inside a transaction.
     pub fn read_transaction(&mut self) -> Result<Transaction<'_>, Error> {
-        let mut transaction = self.begin("BEGIN")?;
+        let mut transaction = self.begin("BEGIN CONCURRENT")?;
         transaction.reads_only = true;
         Ok(transaction)
     }

@@ -68,7 +68,7 @@ impl Connection {
             label: &self.settings.label,
             began: Instant::now(),
             deadline: Deadline::after(self.settings.timeout),
-            interrupted: &self.interrupted,
+            interrupt: &self.interrupt,
         }
     }
 

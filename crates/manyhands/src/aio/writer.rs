@@ -14,7 +14,6 @@
 //! What can go wrong: a write that nobody waits for any more and that a leader is executing keeps its slot
 //! until its answer is there, so it stays here until then.
 
-use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +25,7 @@ use super::call::{Call, Outcomes};
 use super::known::KnownStatements;
 use super::lane::{IDLE, Worker};
 use crate::commit::{Client, Settled};
+use crate::interrupt::Interrupt;
 use crate::mutex::lock;
 use crate::registry::FileHandle;
 use crate::request::Answer;
@@ -70,7 +70,7 @@ struct Sent {
 struct InHand {
     write: Box<Write>,
     published: Option<(Published, Arc<Queue>)>,
-    given_up: Arc<AtomicBool>,
+    given_up: Arc<Interrupt>,
 }
 
 pub(crate) struct Writer {
@@ -91,7 +91,7 @@ struct State {
     /// In the order of tickets.
     published: VecDeque<Sent>,
     /// The call in hand, and the flag by which it is given up.
-    in_hand: Option<(u64, Arc<AtomicBool>)>,
+    in_hand: Option<(u64, Arc<Interrupt>)>,
     /// There is a thread.
     runs: bool,
     closed: bool,
@@ -130,7 +130,10 @@ impl State {
             Some(Sent { write, published, queue }) => (write, Some((published, queue))),
             None => (self.arrived.pop_first()?.1, None),
         };
-        let given_up = Arc::new(AtomicBool::new(write.is_given_up()));
+        let given_up = Arc::new(Interrupt::default());
+        if write.is_given_up() {
+            given_up.ask();
+        }
         self.in_hand = Some((write.call.number, Arc::clone(&given_up)));
         Some(InHand { write, published, given_up })
     }
@@ -193,7 +196,7 @@ impl Writer {
         if let Some((in_hand, given_up)) = &state.in_hand
             && *in_hand == number
         {
-            given_up.store(true, Ordering::Relaxed);
+            given_up.ask();
         }
         let arrived = state.arrived.remove(&number);
         let sent = state.published.iter_mut().position(|sent| sent.write.call.number == number);
@@ -258,14 +261,14 @@ impl Writer {
         &self,
         write: &Write,
         published: Option<(Published, Arc<Queue>)>,
-        given_up: &AtomicBool,
+        given_up: &Interrupt,
     ) -> Result<Settled, Error> {
         let client = Client {
             file: &self.file,
             label: self.label(),
             began: write.call.began,
             deadline: write.call.deadline,
-            interrupted: given_up,
+            interrupt: given_up,
         };
         if let Some((published, queue)) = published
             && let Some(settled) = client.settle(&queue, published)?
@@ -316,7 +319,7 @@ impl Writer {
                 label: self.label(),
                 began: write.call.began,
                 deadline: write.call.deadline,
-                interrupted: &AtomicBool::new(false),
+                interrupt: &Interrupt::default(),
             };
             let answer = client.answer(published);
             (write, answer)

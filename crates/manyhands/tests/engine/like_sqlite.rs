@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use manyhands::{Connection, Database, Value, params};
+use manyhands::{Connection, Database, Durability, Value, params};
 use manyhands_sqlite as sqlite;
 use sqlite::{OpenMode, Step};
 
@@ -473,11 +473,34 @@ fn what_is_answered_in_own_words() {
     check(" -- only a comment", &["no SQL statement"]);
     check(";", &["no SQL statement"]);
     check("SELECT 1; SELECT 2", &["more than one statement", "execute_script"]);
-    check("PRAGMA journal_mode = DELETE", &["refused", "sqlite3 shell"]);
-    check("PRAGMA main.journal_mode = MEMORY", &["refused", "sqlite3 shell"]);
-    check("PRAGMA locking_mode = EXCLUSIVE", &["refused", "BEGIN IMMEDIATE"]);
-    check("PRAGMA synchronous = OFF", &["refused", "when the database is opened"]);
+    let builder = Database::builder(stage.path()).durability(Durability::Normal);
+    let mut normal = connect(&builder.open().expect("opens"));
+    let refused = normal.execute("PRAGMA synchronous = FULL", params![]);
+    stage::refused(refused, &["refused", "when the database is opened"]);
     connection.execute_script("; -- nothing\n ;").expect("a script may be empty");
+}
+
+/// A mode that stays as it is: the answer is the mode that remains, as SQLite's is where it cannot change it.
+#[test]
+fn modes_that_stay() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database_with_items());
+    let mut check = |sql: &str, answer: &[&str]| {
+        let rows = connection.query(sql, params![]).expect(sql);
+        let answers: Vec<String> = rows.iter().map(|it| it.get(0).expect("text")).collect();
+        assert_eq!(answers, answer, "{sql}");
+    };
+    check("PRAGMA journal_mode = DELETE", &["wal"]);
+    check("PRAGMA main.journal_mode = MEMORY", &["wal"]);
+    check("PRAGMA locking_mode = EXCLUSIVE", &["normal"]);
+    check("PRAGMA synchronous = OFF", &[]);
+    check("PRAGMA synchronous = normal", &[]);
+    assert_eq!(stage::number(&mut connection, "PRAGMA synchronous"), 2);
+    connection.execute("BEGIN", params![]).expect("begins");
+    stage::execute(&mut connection, stage::INSERT);
+    let rows = connection.query("PRAGMA journal_mode = OFF", params![]).expect("answers");
+    assert_eq!(rows[0].get::<String>(0).expect("text"), "wal");
+    stage::execute(&mut connection, "COMMIT");
 }
 
 /// The harness itself: a difference in one row, code or count must show.

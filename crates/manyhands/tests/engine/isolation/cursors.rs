@@ -109,7 +109,7 @@ fn a_cursor_with_too_much_left() {
             Database::builder(stage.path()).fork_bytes_max(1 << 20).open().expect("opens");
         let mut one = connect(&database);
         one.execute_script(SETUP).expect("the schema");
-        let many = "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n LIMIT 50000)
+        let many = "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n LIMIT 250000)
                     INSERT INTO job SELECT i, 0 FROM n";
         one.execute(many, params![]).expect("inserts");
         let mut transaction = one.transaction().expect("begins");

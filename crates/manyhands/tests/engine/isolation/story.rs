@@ -169,7 +169,7 @@ pub fn show(rows: &[Row]) -> String {
 }
 
 /// A sqlite3 shell that stays, and keeps its transaction from one statement to the next.
-struct StockShell {
+pub struct StockShell {
     process: Child,
     input: ChildStdin,
     lines: Receiver<String>,
@@ -179,7 +179,7 @@ struct StockShell {
 const DONE: &str = "that was all";
 
 impl StockShell {
-    fn start(path: &Path) -> StockShell {
+    pub fn start(path: &Path) -> StockShell {
         // Its errors among its answers, where they came.
         let mut process = Command::new("sh")
             .args(["-c", "exec sqlite3 -batch -noheader -list \"$0\" 2>&1"])
@@ -204,12 +204,12 @@ impl StockShell {
         shell
     }
 
-    fn ask(&mut self, sql: &str) {
+    pub fn ask(&mut self, sql: &str) {
         let end = if sql.starts_with('.') { "" } else { ";" };
         writeln!(self.input, "{sql}{end}\n.print {DONE}").expect("the shell listens");
     }
 
-    fn answer(&self) -> String {
+    pub fn answer(&self) -> String {
         let mut rows = Vec::new();
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("the shell answers");

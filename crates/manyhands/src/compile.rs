@@ -1,0 +1,110 @@
+//! Finding a compiled statement again, or compiling it.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::ids::Rewriting;
+use crate::optimistic::is_begin_concurrent;
+use crate::options::Durability;
+use crate::prepared::{Prepared, Spared};
+use crate::routing::Route;
+
+impl Connection {
+    /// The parameters' names in a statement, with the sign before them (`:name`, `@name`, `$name`, `?5`);
+    /// `None` for a plain `?`.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        self.begin_operation()?;
+        let Some(prepared) = self.find_prepared(sql)? else { return Ok(Vec::new()) };
+        let names = prepared.statement.parameter_names();
+        self.put_back(prepared);
+        Ok(names)
+    }
+
+    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
+        self.find_prepared(sql)?.ok_or_else(|| Error::refused("there is no SQL statement"))
+    }
+
+    /// The same; `None` when there is no statement in `sql`.
+    pub(crate) fn find_prepared(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
+        while let Some(prepared) = self.returned.pop() {
+            self.put_back(prepared);
+        }
+        let open = self.open_mut();
+        let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
+        if let Some(mut prepared) = kept {
+            open.compiler.know_tables(&open.sqlite, &mut prepared);
+            return Ok(Some(prepared));
+        }
+        let text = if is_begin_concurrent(sql) { "BEGIN" } else { sql };
+        let (prepared, used) = self.compile(text)?;
+        let Some(mut prepared) = prepared else { return Ok(None) };
+        // It is found again by what the application wrote, white space and comments included.
+        prepared.sql = sql.into();
+        if self.has_statement(&text[used..])? {
+            return Err(Error::refused(
+                "more than one statement was given; use execute_script, or batch",
+            ));
+        }
+        Ok(Some(prepared))
+    }
+
+    pub(crate) fn compile(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        let spared = match (&self.optimistic, &self.file) {
+            (Some(_), _) => Spared::Settings,
+            (None, Some(_)) => Spared::Refused,
+            (None, None) => Spared::None,
+        };
+        let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
+        let (compiled, used) = compiled.map_err(|error| self.describe(error))?;
+        let stand_in = compiled.as_ref().and_then(|it| self.stand_in(it));
+        let Some(stand_in) = stand_in else { return Ok((compiled, used)) };
+        let answer = self.open().compiler.compile(self.sqlite(), stand_in, Spared::None);
+        let mut answer = answer.map_err(|error| self.describe(error))?.0;
+        if let Some(answer) = &mut answer {
+            answer.route = Route::Own;
+        }
+        Ok((answer, used))
+    }
+
+    /// What is executed in the place of a PRAGMA that would change a mode which stays as it is: SQLite, too,
+    /// answers with the mode that remains (<https://sqlite.org/pragma.html#pragma_journal_mode>).
+    fn stand_in(&self, prepared: &Prepared) -> Option<&'static str> {
+        if !matches!(prepared.route, Route::Refuse(_)) || self.file.is_none() {
+            return None;
+        }
+        match prepared.facts.pragma.as_ref()?.0.as_str() {
+            "journal_mode" => Some("PRAGMA main.journal_mode"),
+            "locking_mode" => Some("PRAGMA main.locking_mode"),
+            // More durability than was asked for.
+            "synchronous" if self.settings.durability == Durability::Full => {
+                Some(Durability::Full.pragma())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether `sql` has a statement, which is not executed.
+    fn has_statement(&self, sql: &str) -> Result<bool, Error> {
+        let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::All);
+        Ok(compiled.map_err(|error| self.describe(error))?.0.is_some())
+    }
+
+    /// Keeps a compiled statement for its next use.
+    pub(crate) fn put_back(&mut self, mut prepared: Box<Prepared>) {
+        if prepared.rewriting.is_stale() {
+            prepared.rewriting = Rewriting::default();
+        }
+        // One that SQLite has compiled again may touch other tables, and have another route. A setting
+        // works when it is compiled.
+        if !prepared.is_stale() && prepared.route != Route::Setting {
+            let open = self.open_mut();
+            if let Some(before) = open.last.replace(prepared) {
+                open.statements.put(Arc::clone(&before.sql), before);
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Rows that are fetched many at a time, without a piece of memory for each.
+
+use manyhands_sqlite::{Statement, ValueRef};
+
+/// Rows in one piece of memory, which is used again and again: for who reads many.
+///
+/// ```
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+/// use manyhands::{RowBuffer, ValueRef, params};
+/// let mut connection = database.connect()?;
+/// let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n LIMIT 100";
+/// let mut numbers = connection.cursor(sql, params![])?;
+/// let (mut buffer, mut sum) = (RowBuffer::default(), 0);
+/// while numbers.fetch(&mut buffer, 32)? > 0 {
+///     for row in 0..buffer.rows() {
+///         if let ValueRef::Integer(number) = buffer.value(row, 0) {
+///             sum += number;
+///         }
+///     }
+///     buffer.clear();
+/// }
+/// assert_eq!(sum, 5050);
+/// # Ok::<(), manyhands::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct RowBuffer {
+    cells: Vec<Cell>,
+    /// Of texts and blobs.
+    bytes: Vec<u8>,
+    columns: usize,
+    rows: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Null,
+    Integer(i64),
+    Real(f64),
+    /// Bytes from the first place to the second.
+    Text(usize, usize),
+    Blob(usize, usize),
+}
+
+impl RowBuffer {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A row's value; the first row and the first column have index 0. NULL when there is no such one.
+    pub fn value(&self, row: usize, column: usize) -> ValueRef<'_> {
+        if column >= self.columns {
+            return ValueRef::Null;
+        }
+        match self.cells.get(row * self.columns + column) {
+            None | Some(Cell::Null) => ValueRef::Null,
+            Some(Cell::Integer(number)) => ValueRef::Integer(*number),
+            Some(Cell::Real(number)) => ValueRef::Real(*number),
+            Some(Cell::Text(start, end)) => ValueRef::Text(&self.bytes[*start..*end]),
+            Some(Cell::Blob(start, end)) => ValueRef::Blob(&self.bytes[*start..*end]),
+        }
+    }
+
+    /// Forgets the rows; keeps the memory, unless they were uncommonly large.
+    pub fn clear(&mut self) {
+        const BYTES_KEPT_MAX: usize = 1 << 20;
+        self.cells.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(BYTES_KEPT_MAX);
+        self.rows = 0;
+    }
+
+    pub(crate) fn add_current(&mut self, statement: &mut Statement) {
+        self.begin_row(statement.column_count());
+        for column in 0..self.columns {
+            self.push(statement.column(column));
+        }
+    }
+
+    pub(crate) fn add<'a>(&mut self, columns: usize, value: impl Fn(usize) -> ValueRef<'a>) {
+        self.begin_row(columns);
+        (0..columns).for_each(|column| self.push(value(column)));
+    }
+
+    fn begin_row(&mut self, columns: usize) {
+        assert!(self.rows == 0 || self.columns == columns, "rows of one statement are alike");
+        self.columns = columns;
+        self.rows += 1;
+    }
+
+    fn push(&mut self, value: ValueRef<'_>) {
+        let mut keep = |bytes: &[u8]| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(bytes);
+            (start, self.bytes.len())
+        };
+        self.cells.push(match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(number) => Cell::Integer(number),
+            ValueRef::Real(number) => Cell::Real(number),
+            ValueRef::Text(bytes) => {
+                let (start, end) = keep(bytes);
+                Cell::Text(start, end)
+            }
+            ValueRef::Blob(bytes) => {
+                let (start, end) = keep(bytes);
+                Cell::Blob(start, end)
+            }
+        });
+    }
+}
