@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// How long workers may take to start and connect: 1,000 processes on 2 busy cores need about 5 s.
-pub const READY_WAIT_MAX: Duration = Duration::from_secs(60);
+/// How long workers may take to start and connect: 1,000 processes on 2 busy cores need about 5 s, 1,000
+/// Python interpreters about 40 s.
+pub const READY_WAIT_MAX: Duration = Duration::from_secs(180);
 
 /// What a timed measurement may take beyond its seconds: a stock writer ends its 5 s busy wait, a leader its batch.
 pub const OVERTIME_MAX: Duration = Duration::from_secs(60);

@@ -81,9 +81,13 @@ pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
 }
 
 fn storm(dimensions: &Dimensions) -> Vec<Cell> {
+    let python = dimensions.python().cloned();
     let cell = |processes| Cell {
-        label: counted(processes, "process", "processes"),
-        task: Task::Storm { rounds: dimensions.rounds },
+        label: match python {
+            None => counted(processes, "process", "processes"),
+            Some(_) => counted(processes, "Python process", "Python processes"),
+        },
+        task: Task::Storm { rounds: dimensions.rounds, python: python.clone() },
         processes,
     };
     dimensions.processes.clone().unwrap_or(vec![200]).into_iter().map(cell).collect()

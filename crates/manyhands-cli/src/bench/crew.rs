@@ -25,6 +25,9 @@ use crate::limits::{
     OVERTIME_MAX, READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
 };
 
+/// A worker in Python.
+const PYTHON_CLIENT: &str = include_str!("storm_client.py");
+
 /// What the screen gets to know while a crew works.
 #[derive(Clone, Copy, Debug)]
 pub struct Glimpse {
@@ -122,8 +125,21 @@ impl Crew {
         let mut crew = Self { workers: Vec::new() };
         let mut lines = Vec::new();
         for job in jobs {
-            let mut worker = Command::new(&program)
-                .args(["worker", &serde_json::to_string(&job)?])
+            let line = serde_json::to_string(&job)?;
+            let mut command = match &job.task {
+                Task::Storm { python: Some(python), .. } => {
+                    let mut command = Command::new(python);
+                    command.args(["-c", PYTHON_CLIENT]);
+                    command
+                }
+                _ => {
+                    let mut command = Command::new(&program);
+                    command.arg("worker");
+                    command
+                }
+            };
+            let mut worker = command
+                .arg(line)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()

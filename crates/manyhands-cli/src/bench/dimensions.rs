@@ -1,5 +1,7 @@
 //! The sizes of what a workload does, as the command line gives them.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 
 use super::think::ThinkKind;
@@ -16,6 +18,12 @@ pub struct Dimensions {
     /// Rounds of each process, for `storm`.
     #[arg(long, default_value_t = 20)]
     pub rounds: u32,
+    /// What the processes of `storm` are.
+    #[arg(long, value_enum, default_value_t)]
+    pub client: Client,
+    /// The interpreter of `--client python`; it must find the package `manyhands`.
+    #[arg(long, default_value = "python3", value_name = "PATH")]
+    pub python: PathBuf,
     /// Microseconds that pass inside a transaction, for `think` and `transfer` [default: 0,100,1000 and 200].
     #[arg(long, value_delimiter = ',', value_name = "US")]
     pub think_us: Option<Vec<u64>>,
@@ -36,7 +44,22 @@ pub struct Dimensions {
     pub seconds: Option<f64>,
 }
 
+/// What the processes of `storm` are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Client {
+    /// This program.
+    #[default]
+    Native,
+    /// A Python script: the packages `manyhands` and `sqlite3`.
+    Python,
+}
+
 impl Dimensions {
+    /// The interpreter, if the clients are Python's.
+    pub fn python(&self) -> Option<&PathBuf> {
+        (self.client == Client::Python).then_some(&self.python)
+    }
+
     /// Can this be measured? The error says what cannot.
     pub fn check(&self) -> Result<()> {
         for seconds in self.seconds.into_iter().chain([self.long_seconds]) {

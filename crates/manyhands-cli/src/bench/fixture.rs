@@ -175,7 +175,12 @@ mod tests {
             check(&count, "UPDATE t SET a = 5", operations(20), Ok(()));
             check(&count, "UPDATE t SET a = 5 WHERE id = 1", operations(20), Err(lost));
         }
-        check(&Task::Storm { rounds: 1 }, "INSERT INTO test DEFAULT VALUES", operations(1), Ok(()));
+        check(
+            &Task::Storm { rounds: 1, python: None },
+            "INSERT INTO test DEFAULT VALUES",
+            operations(1),
+            Ok(()),
+        );
         let half = "SELECT count(*) FROM t: 1 in the file, 100 acknowledged";
         let think = transact(Shape::Think { think: NO_THINK });
         check(&think, "INSERT INTO t VALUES (1, 1)", operations(1), Err(half));

@@ -82,6 +82,9 @@ pub enum Task {
     Storm {
         /// How often.
         rounds: u32,
+        /// The interpreter, if the processes are Python's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        python: Option<PathBuf>,
     },
     /// What the machine can do at best.
     Physics {
@@ -226,8 +229,8 @@ pub struct Report {
     pub cpu_s: f64,
     /// Peak resident memory of the worker.
     pub rss_peak_bytes: u64,
-    /// Calls of fsync and fdatasync.
-    pub syncs: u64,
+    /// Calls of fsync and fdatasync; `None` where nobody counts them.
+    pub syncs: Option<u64>,
 }
 
 /// Counts one more error; kinds beyond the limit are "other".

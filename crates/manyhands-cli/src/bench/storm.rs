@@ -70,7 +70,7 @@ mod tests {
     fn a_round_is_one_row() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let database = directory.path().join("storm.db");
-        let task = Task::Storm { rounds: 2 };
+        let task = Task::Storm { rounds: 2, python: None };
         fixture::prepare(&database, &task).expect("a fresh file");
         let mut latency = Latency::new();
         for _ in 0..2 {

@@ -148,7 +148,7 @@ fn columns(repetitions: &[&Measurement], baseline: &[Option<f64>]) -> Vec<String
         shares.map_or("-".to_owned(), |(least, most)| format!("{least:.2}–{most:.2}")),
         spread(figures(repetitions).map(|one| one.cpu_s), figure::count),
         spread(figures(repetitions).map(|one| one.rss_peak_bytes_max as f64), figure::bytes),
-        spread(figures(repetitions).map(|one| one.syncs as f64), figure::count),
+        spread(figures(repetitions).filter_map(|one| Some(one.syncs? as f64)), figure::count),
     ]
 }
 
@@ -221,7 +221,7 @@ pub mod tests {
             elapsed_s: 1.0,
             cpu_s: 0.5,
             rss_peak_bytes: 5_000_000,
-            syncs: 7,
+            syncs: Some(7),
         };
         change(&mut report);
         Measurement {

@@ -103,7 +103,7 @@ pub fn report(tallies: &[Tally<'_>], start: Instant, before: &Usage) -> Result<R
         elapsed_s: ended.saturating_duration_since(start).as_secs_f64(),
         cpu_s: after.cpu_s_since(before),
         rss_peak_bytes: rss_peak_bytes()?,
-        syncs: after.syncs_since(before),
+        syncs: Some(after.syncs_since(before)),
     })
 }
 

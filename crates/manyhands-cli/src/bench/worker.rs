@@ -34,7 +34,7 @@ pub fn run(job: &str) -> Result<ExitCode> {
         Task::Insert { .. } | Task::Count { .. } | Task::Transact { .. } | Task::Mixed { .. } => {
             closed_loop::run(&job)
         }
-        Task::Storm { rounds } => storm::run(&job, rounds),
+        Task::Storm { rounds, .. } => storm::run(&job, rounds),
         Task::Physics { limit, seconds } => physics::run(&job, limit, seconds),
         Task::Echo => return physics::echo().map(|()| ExitCode::SUCCESS),
     };

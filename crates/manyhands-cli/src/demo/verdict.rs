@@ -70,7 +70,7 @@ impl Verdict {
                     figure::time(figures.p99_ms / 1e3),
                     figure::time(figures.max_ms / 1e3),
                     figure::whole(figures.errors.values().sum()),
-                    figure::whole(figures.syncs),
+                    figures.syncs.map_or("-".to_owned(), figure::whole),
                     format!(
                         "{} {sign} {}",
                         figure::whole(*stored),
@@ -154,7 +154,7 @@ mod tests {
             elapsed_s: 5.0,
             cpu_s: 1.0,
             rss_peak_bytes: 1,
-            syncs: 1_000,
+            syncs: Some(1_000),
         };
         let task = Task::Insert { threads: 1, value_bytes: 1, seconds: 5.0 };
         Verdict::of(title, figures(&task, &[report]), stored, "ok".to_owned())

@@ -62,6 +62,14 @@ fn a_storm_acknowledges_every_round() {
     }
 }
 
+/// The same with Python's processes, which import the standard module.
+#[test]
+fn a_storm_of_python_processes() {
+    let lines = check(&["storm", "--client", "python", "--processes", "3", "--rounds", "2"], 2);
+    assert_eq!(lines[0]["figures"]["acknowledged"], 6);
+    assert!(lines[0]["figures"]["syncs"].is_null());
+}
+
 /// An engine that cannot run a workload is refused with the reason, before anything runs.
 #[test]
 fn a_mutex_cannot_order_processes() {
