@@ -84,6 +84,8 @@ pub enum Verdict {
     Deny,
     /// Leave this out: a column reads as NULL, other things do not happen.
     Ignore,
+    /// No answer that SQLite knows: fail with `SQLITE_ERROR`, "authorizer malfunction".
+    Invalid,
 }
 
 impl Verdict {
@@ -92,6 +94,7 @@ impl Verdict {
             Verdict::Allow => ffi::SQLITE_OK,
             Verdict::Deny => ffi::SQLITE_DENY,
             Verdict::Ignore => ffi::SQLITE_IGNORE,
+            Verdict::Invalid => -1,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Every closure is boxed twice, so that SQLite can hold a thin pointer, and belongs to the
 //! connection's handle. It is freed only after SQLite has been given another one.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -11,7 +12,6 @@ use libsqlite3_sys as ffi;
 
 use crate::Connection;
 use crate::authorizer::{self, Action, Verdict};
-use crate::value::{Value, ValueRef};
 use crate::vfs::CommitObserver;
 
 /// What a progress or busy handler answers.
@@ -27,6 +27,17 @@ pub(crate) type Authorizer = Box<dyn Fn(&Action<'_>) -> Verdict + Send>;
 pub(crate) type ProgressHandler = Box<dyn Fn() -> Progress + Send>;
 pub(crate) type BusyHandler = Box<dyn Fn(u32) -> Progress + Send>;
 pub(crate) type WalHook = Box<dyn Fn(u32) + Send>;
+pub(crate) type Tracer = Box<dyn Fn(&Traced<'_>) + Send>;
+
+/// A statement that begins to run.
+#[derive(Clone, Debug)]
+pub struct Traced<'a> {
+    /// Its text; of a trigger that fires, and of each of its statements, an SQL comment that says so.
+    pub sql: Cow<'a, str>,
+    /// The text of the statement that the application gave, with values in the places of its parameters.
+    /// `None` when that is longer than SQLite's limit for texts, or memory is out.
+    pub expanded: Option<String>,
+}
 
 /// The closures that a connection's handle keeps alive.
 #[derive(Default)]
@@ -35,6 +46,7 @@ pub(crate) struct Callbacks {
     pub(crate) progress: Option<Box<ProgressHandler>>,
     pub(crate) busy: Option<Box<BusyHandler>>,
     pub(crate) wal: Option<Box<WalHook>>,
+    pub(crate) tracer: Option<Box<Tracer>>,
     pub(crate) observer: Option<Box<Arc<dyn CommitObserver>>>,
 }
 
@@ -100,6 +112,42 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// Sets or unsets a closure that is told of each statement, and of each trigger, that begins to run.
+    pub fn set_tracer(&self, tracer: Option<impl Fn(&Traced<'_>) + Send + 'static>) {
+        let tracer = tracer.map(|it| Box::new(Box::new(it) as Tracer));
+        let data = pointer(&tracer);
+        let mask = if tracer.is_some() { ffi::SQLITE_TRACE_STMT } else { 0 };
+        let callback = tracer.is_some().then_some(trace as _);
+        // SAFETY: the closure lives in the handle until it is replaced here.
+        unsafe { ffi::sqlite3_trace_v2(self.raw(), mask as c_uint, callback, data) };
+        self.callbacks().tracer = tracer;
+    }
+}
+
+pub(crate) unsafe extern "C" fn trace(
+    _kind: c_uint,
+    data: *mut c_void,
+    statement: *mut c_void,
+    text: *mut c_void,
+) -> c_int {
+    // SAFETY: registered together with a closure of this type.
+    let closure = unsafe { closure::<Tracer>(data) };
+    // SAFETY: for this kind of event SQLite passes a zero-terminated text, which lives during the call.
+    let sql = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_string_lossy();
+    // SAFETY: for this kind of event SQLite passes the statement.
+    let expanded = unsafe { ffi::sqlite3_expanded_sql(statement.cast()) };
+    let copied = (!expanded.is_null()).then(|| {
+        // SAFETY: a zero-terminated text of SQLite's.
+        unsafe { CStr::from_ptr(expanded) }.to_string_lossy().into_owned()
+    });
+    // SAFETY: SQLite's memory, which was given to the caller; null is allowed.
+    unsafe { ffi::sqlite3_free(expanded.cast()) };
+    let traced = Traced { sql, expanded: copied };
+    let _ = catch_unwind(AssertUnwindSafe(|| closure(&traced)));
+    ffi::SQLITE_OK
+}
+
 #[expect(non_camel_case_types, reason = "names the C type of one function's argument")]
 type ffi_authorizer = Option<
     unsafe extern "C" fn(
@@ -160,112 +208,4 @@ pub(crate) unsafe extern "C" fn wal(
     let closure = unsafe { closure::<WalHook>(data) };
     let _ = catch_unwind(AssertUnwindSafe(|| closure(frames.unsigned_abs())));
     ffi::SQLITE_OK
-}
-
-/// An SQL function: its value, or its error message.
-pub(crate) type Scalar = Box<dyn Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send>;
-
-pub(crate) unsafe extern "C" fn call_scalar(
-    context: *mut ffi::sqlite3_context,
-    count: c_int,
-    values: *mut *mut ffi::sqlite3_value,
-) {
-    // SAFETY: SQLite passes the context of this call.
-    let data = unsafe { ffi::sqlite3_user_data(context) };
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<Scalar>(data) };
-    let arguments: Vec<ValueRef<'_>> = (0..count.unsigned_abs() as usize)
-        .map(|index| {
-            // SAFETY: SQLite passes `count` values.
-            let place = unsafe { values.add(index) };
-            // SAFETY: as above.
-            let value = unsafe { *place };
-            // SAFETY: a value of this call.
-            unsafe { argument(value) }
-        })
-        .collect();
-    let result = catch_unwind(AssertUnwindSafe(|| closure(&arguments)))
-        .unwrap_or_else(|_| Err("the function panicked".to_string()));
-    // SAFETY: the context of this call.
-    unsafe { answer(context, &result) };
-}
-
-/// # Safety
-/// `value` is an argument of a function call that is going on.
-unsafe fn argument<'a>(value: *mut ffi::sqlite3_value) -> ValueRef<'a> {
-    let bytes = |address: *const u8| -> &'a [u8] {
-        // SAFETY: says the caller.
-        let count = unsafe { ffi::sqlite3_value_bytes(value) };
-        if address.is_null() || count <= 0 {
-            return &[];
-        }
-        // SAFETY: SQLite says that so many bytes lie there, during the call.
-        unsafe { core::slice::from_raw_parts(address, count.unsigned_abs() as usize) }
-    };
-    // SAFETY: says the caller.
-    match unsafe { ffi::sqlite3_value_type(value) } {
-        ffi::SQLITE_INTEGER => {
-            // SAFETY: says the caller.
-            let number = unsafe { ffi::sqlite3_value_int64(value) };
-            ValueRef::Integer(number)
-        }
-        ffi::SQLITE_FLOAT => {
-            // SAFETY: says the caller.
-            let number = unsafe { ffi::sqlite3_value_double(value) };
-            ValueRef::Real(number)
-        }
-        ffi::SQLITE_TEXT => {
-            // SAFETY: says the caller.
-            let text = unsafe { ffi::sqlite3_value_text(value) };
-            ValueRef::Text(bytes(text))
-        }
-        ffi::SQLITE_BLOB => {
-            // SAFETY: says the caller.
-            let blob = unsafe { ffi::sqlite3_value_blob(value) };
-            ValueRef::Blob(bytes(blob.cast()))
-        }
-        _ => ValueRef::Null,
-    }
-}
-
-/// # Safety
-/// `context` belongs to a function call that is going on.
-unsafe fn answer(context: *mut ffi::sqlite3_context, result: &Result<Value, String>) {
-    match result {
-        // SAFETY: says the caller.
-        Ok(Value::Null) => unsafe { ffi::sqlite3_result_null(context) },
-        // SAFETY: says the caller.
-        Ok(Value::Integer(number)) => unsafe { ffi::sqlite3_result_int64(context, *number) },
-        // SAFETY: says the caller.
-        Ok(Value::Real(number)) => unsafe { ffi::sqlite3_result_double(context, *number) },
-        // SAFETY: says the caller; SQLite copies the bytes.
-        Ok(Value::Text(text)) => unsafe {
-            ffi::sqlite3_result_text64(
-                context,
-                text.as_bytes().as_ptr().cast(),
-                text.as_bytes().len() as u64,
-                ffi::SQLITE_TRANSIENT(),
-                ffi::SQLITE_UTF8 as u8,
-            );
-        },
-        // SAFETY: says the caller; SQLite copies the bytes.
-        Ok(Value::Blob(bytes)) => unsafe {
-            ffi::sqlite3_result_blob64(
-                context,
-                bytes.as_ptr().cast(),
-                bytes.len() as u64,
-                ffi::SQLITE_TRANSIENT(),
-            );
-        },
-        Err(message) => {
-            let count = c_int::try_from(message.len()).unwrap_or(c_int::MAX);
-            // SAFETY: says the caller; SQLite copies `count` bytes.
-            unsafe { ffi::sqlite3_result_error(context, message.as_ptr().cast(), count) };
-        }
-    }
-}
-
-pub(crate) unsafe extern "C" fn drop_scalar(data: *mut c_void) {
-    // SAFETY: made by Box::into_raw when the function was registered; SQLite calls this once.
-    drop(unsafe { Box::from_raw(data.cast::<Scalar>()) });
 }

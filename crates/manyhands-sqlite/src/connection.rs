@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libsqlite3_sys as ffi;
 
-use crate::callbacks::{self, Callbacks, Scalar};
+use crate::callbacks::Callbacks;
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver};
-use crate::{Error, Value, ValueRef, WalIndexHeader, locks};
+use crate::{Error, ValueRef, WalIndexHeader, locks};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -24,20 +24,6 @@ pub enum OpenMode {
     ReadWrite,
     /// For reading.
     ReadOnly,
-}
-
-/// A switch of a connection (<https://sqlite.org/c3ref/c_dbconfig_defensive.html>).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Setting {
-    /// Foreign keys are enforced.
-    ForeignKeys = ffi::SQLITE_DBCONFIG_ENABLE_FKEY,
-    /// Triggers run.
-    Triggers = ffi::SQLITE_DBCONFIG_ENABLE_TRIGGER,
-    /// Views work.
-    Views = ffi::SQLITE_DBCONFIG_ENABLE_VIEW,
-    /// Functions in the schema need not be marked innocuous.
-    TrustedSchema = ffi::SQLITE_DBCONFIG_TRUSTED_SCHEMA,
 }
 
 /// The kind of a checkpoint (<https://sqlite.org/c3ref/wal_checkpoint_v2.html>).
@@ -107,6 +93,13 @@ impl Handle {
         // SAFETY: entered above.
         unsafe { ffi::sqlite3_mutex_leave(mutex) };
         error
+    }
+
+    /// The connection's last error, whatever call it was of.
+    pub(crate) fn last_error(&self) -> Error {
+        // SAFETY: the connection is open.
+        let code = unsafe { ffi::sqlite3_errcode(self.raw()) };
+        self.error(code)
     }
 
     /// True in a child that got this connection from its parent by `fork()`.
@@ -179,6 +172,10 @@ impl Connection {
 
     pub(crate) fn raw(&self) -> *mut ffi::sqlite3 {
         self.handle.raw()
+    }
+
+    pub(crate) fn handle(&self) -> Arc<Handle> {
+        Arc::clone(&self.handle)
     }
 
     pub(crate) fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
@@ -355,23 +352,6 @@ impl Connection {
         unsafe { ffi::sqlite3_db_readonly(self.raw(), MAIN) == 1 }
     }
 
-    /// The state of a switch.
-    pub fn setting(&self, setting: Setting) -> bool {
-        self.configure(setting, -1)
-    }
-
-    /// Turns a switch.
-    pub fn set(&self, setting: Setting, on: bool) {
-        self.configure(setting, c_int::from(on));
-    }
-
-    fn configure(&self, setting: Setting, value: c_int) -> bool {
-        let mut now: c_int = 0;
-        // SAFETY: these operations take an int and a pointer to an int.
-        unsafe { ffi::sqlite3_db_config(self.raw(), setting as c_int, value, &raw mut now) };
-        now != 0
-    }
-
     /// Copies frames of the WAL into the database file.
     ///
     /// # Errors
@@ -418,41 +398,6 @@ impl Connection {
         unsafe { vfs::observe(self.raw(), &raw const *observer) }?;
         self.handle.callbacks().observer = Some(observer);
         Ok(())
-    }
-
-    /// Makes a scalar SQL function; it takes the place of a built-in one of the same name.
-    ///
-    /// `arguments` is their number, `None` for any. A deterministic function always answers the same
-    /// to the same arguments.
-    ///
-    /// # Errors
-    /// `SQLITE_BUSY` while a statement of the connection runs, `SQLITE_MISUSE` for a bad name.
-    pub fn create_function(
-        &self,
-        name: &str,
-        arguments: Option<u8>,
-        deterministic: bool,
-        function: impl Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send + 'static,
-    ) -> Result<(), Error> {
-        let name = CString::new(name)
-            .map_err(|_| Error::misuse("a function's name cannot contain a zero byte"))?;
-        let function: Box<Scalar> = Box::new(Box::new(function));
-        let flags = ffi::SQLITE_UTF8 | if deterministic { ffi::SQLITE_DETERMINISTIC } else { 0 };
-        // SAFETY: SQLite owns the box from here on, and gives it to `drop_scalar` also if this fails.
-        let code = unsafe {
-            ffi::sqlite3_create_function_v2(
-                self.raw(),
-                name.as_ptr(),
-                arguments.map_or(-1, c_int::from),
-                flags,
-                Box::into_raw(function).cast(),
-                Some(callbacks::call_scalar),
-                None,
-                None,
-                Some(callbacks::drop_scalar),
-            )
-        };
-        self.check(code)
     }
 }
 

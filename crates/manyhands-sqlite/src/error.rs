@@ -5,6 +5,8 @@ use std::fmt;
 
 use libsqlite3_sys as ffi;
 
+use crate::codes::CODES;
+
 /// SQLite's extended result code (<https://sqlite.org/rescode.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Code(pub i32);
@@ -16,6 +18,12 @@ impl Code {
     pub const BUSY_SNAPSHOT: Code = Code(ffi::SQLITE_BUSY_SNAPSHOT);
     /// The application has interrupted the statement.
     pub const INTERRUPT: Code = Code(ffi::SQLITE_INTERRUPT);
+
+    /// The statement itself fails: the message says why.
+    pub const ERROR: Code = Code(ffi::SQLITE_ERROR);
+
+    /// What the operation worked on is gone: a row was changed, or a transaction rolled back.
+    pub const ABORT: Code = Code(ffi::SQLITE_ABORT);
 
     /// A foreign key is violated.
     pub const CONSTRAINT_FOREIGNKEY: Code = Code(ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
@@ -75,48 +83,14 @@ impl Code {
         self.0 == ffi::SQLITE_IOERR_FSYNC || self.0 == ffi::SQLITE_IOERR_DIR_FSYNC
     }
 
+    /// All codes with their names, in the order of SQLite's documentation.
+    pub fn all() -> impl Iterator<Item = (Code, &'static str)> {
+        CODES.iter().map(|(code, name)| (Code(*code), *name))
+    }
+
     /// The code's name in SQLite's documentation, of the primary code where it has none of its own.
     pub fn name(self) -> &'static str {
-        const NAMES: &[(c_int, &str)] = &[
-            (ffi::SQLITE_ERROR, "SQLITE_ERROR"),
-            (ffi::SQLITE_INTERNAL, "SQLITE_INTERNAL"),
-            (ffi::SQLITE_PERM, "SQLITE_PERM"),
-            (ffi::SQLITE_ABORT, "SQLITE_ABORT"),
-            (ffi::SQLITE_BUSY, "SQLITE_BUSY"),
-            (ffi::SQLITE_LOCKED, "SQLITE_LOCKED"),
-            (ffi::SQLITE_NOMEM, "SQLITE_NOMEM"),
-            (ffi::SQLITE_READONLY, "SQLITE_READONLY"),
-            (ffi::SQLITE_INTERRUPT, "SQLITE_INTERRUPT"),
-            (ffi::SQLITE_IOERR, "SQLITE_IOERR"),
-            (ffi::SQLITE_CORRUPT, "SQLITE_CORRUPT"),
-            (ffi::SQLITE_NOTFOUND, "SQLITE_NOTFOUND"),
-            (ffi::SQLITE_FULL, "SQLITE_FULL"),
-            (ffi::SQLITE_CANTOPEN, "SQLITE_CANTOPEN"),
-            (ffi::SQLITE_PROTOCOL, "SQLITE_PROTOCOL"),
-            (ffi::SQLITE_SCHEMA, "SQLITE_SCHEMA"),
-            (ffi::SQLITE_TOOBIG, "SQLITE_TOOBIG"),
-            (ffi::SQLITE_CONSTRAINT, "SQLITE_CONSTRAINT"),
-            (ffi::SQLITE_MISMATCH, "SQLITE_MISMATCH"),
-            (ffi::SQLITE_MISUSE, "SQLITE_MISUSE"),
-            (ffi::SQLITE_NOLFS, "SQLITE_NOLFS"),
-            (ffi::SQLITE_AUTH, "SQLITE_AUTH"),
-            (ffi::SQLITE_RANGE, "SQLITE_RANGE"),
-            (ffi::SQLITE_NOTADB, "SQLITE_NOTADB"),
-            (ffi::SQLITE_CONSTRAINT_CHECK, "SQLITE_CONSTRAINT_CHECK"),
-            (ffi::SQLITE_CONSTRAINT_FOREIGNKEY, "SQLITE_CONSTRAINT_FOREIGNKEY"),
-            (ffi::SQLITE_CONSTRAINT_NOTNULL, "SQLITE_CONSTRAINT_NOTNULL"),
-            (ffi::SQLITE_CONSTRAINT_PRIMARYKEY, "SQLITE_CONSTRAINT_PRIMARYKEY"),
-            (ffi::SQLITE_CONSTRAINT_TRIGGER, "SQLITE_CONSTRAINT_TRIGGER"),
-            (ffi::SQLITE_CONSTRAINT_UNIQUE, "SQLITE_CONSTRAINT_UNIQUE"),
-            (ffi::SQLITE_CONSTRAINT_ROWID, "SQLITE_CONSTRAINT_ROWID"),
-            (ffi::SQLITE_CONSTRAINT_DATATYPE, "SQLITE_CONSTRAINT_DATATYPE"),
-            (ffi::SQLITE_IOERR_FSYNC, "SQLITE_IOERR_FSYNC"),
-            (ffi::SQLITE_IOERR_WRITE, "SQLITE_IOERR_WRITE"),
-            (ffi::SQLITE_IOERR_READ, "SQLITE_IOERR_READ"),
-            (ffi::SQLITE_BUSY_SNAPSHOT, "SQLITE_BUSY_SNAPSHOT"),
-            (ffi::SQLITE_BUSY_RECOVERY, "SQLITE_BUSY_RECOVERY"),
-        ];
-        let find = |code| NAMES.iter().find(|(number, _)| *number == code).map(|(_, name)| *name);
+        let find = |code| CODES.iter().find(|(number, _)| *number == code).map(|(_, name)| *name);
         find(self.0).or_else(|| find(self.primary())).unwrap_or("SQLITE_UNKNOWN")
     }
 }

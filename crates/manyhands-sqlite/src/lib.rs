@@ -11,9 +11,14 @@ mod connection;
 mod statement;
 mod value;
 mod error;
+mod codes;
 pub mod authorizer;
 mod callbacks;
+mod application_functions;
 mod functions;
+mod settings;
+mod blob;
+mod backup;
 mod pinned;
 pub mod vfs;
 mod fork_vfs;
@@ -24,14 +29,18 @@ mod memory;
 #[cfg(feature = "sync-count")]
 pub mod sync_count;
 
-pub use callbacks::Progress;
+pub use application_functions::{Aggregate, FunctionError, WindowAggregate};
+pub use backup::{Backup, BackupStep};
+pub use blob::{Blob, BlobPlace};
+pub use callbacks::{Progress, Traced};
 pub use connection::{
-    CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Setting, Transaction,
+    CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Transaction,
 };
 pub use error::{Code, Error};
 pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
 pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
+pub use settings::{Limit, Setting, is_complete, thread_safety, version};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef};
 pub use wal_index::WalIndexHeader;

@@ -6,18 +6,20 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use manyhands_queue::Lead;
-use manyhands_sqlite::{self as sqlite, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
+use crate::blob::BlobState;
 use crate::busy::BusyWait;
 use crate::cursor::{CursorState, Returned};
 use crate::database::FileId;
 use crate::error::ErrorKind;
+use crate::functions::Additions;
 use crate::idle::OpenConnection;
 use crate::interrupt::Interrupt;
 use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
-use crate::prepared::{self, Prepared};
+use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Route, TransactionStatement};
@@ -55,6 +57,8 @@ pub struct Connection {
     pub(crate) cursors: Vec<Weak<CursorState>>,
     /// Their statements, when they are done with them.
     pub(crate) returned: Arc<Returned>,
+    /// Open blobs, and some that are not any more.
+    pub(crate) blobs: Vec<Weak<BlobState>>,
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
     pub(crate) session: Session,
@@ -62,6 +66,7 @@ pub struct Connection {
     pub(crate) particular: bool,
     /// Nothing was changed that the next user of the connection would notice.
     pub(crate) as_new: bool,
+    pub(crate) additions: Additions,
     pub(crate) interrupt: Arc<Interrupt>,
 }
 
@@ -88,10 +93,12 @@ impl Connection {
             given_ids: (0, Vec::new()),
             cursors: Vec::new(),
             returned: Arc::default(),
+            blobs: Vec::new(),
             conflicted: false,
             session,
             particular: false,
             as_new: true,
+            additions: Additions::default(),
             interrupt,
         };
         connection.take_over_checkpoints();
@@ -201,6 +208,11 @@ impl Connection {
         if !self.sqlite().is_autocommit() {
             return self.batch_in_savepoint(statements);
         }
+        if self.writes_with_blob() {
+            return Err(Error::refused(
+                "a batch commits, and SQLite cannot while a blob is open for writing: close the blob",
+            ));
+        }
         self.batch_in_turn(statements)
     }
 
@@ -217,30 +229,6 @@ impl Connection {
         }
         transaction.commit()?;
         Ok(outcomes)
-    }
-
-    /// Makes an SQL function. Writes that call it are executed by this connection, in its own turn.
-    ///
-    /// `arguments` is their number, `None` for any. A deterministic function always answers the same
-    /// to the same arguments.
-    ///
-    /// # Errors
-    /// `SQLITE_MISUSE` for a bad name.
-    pub fn create_function(
-        &mut self,
-        name: &str,
-        arguments: Option<u8>,
-        deterministic: bool,
-        function: impl Fn(&[ValueRef<'_>]) -> Result<Value, String> + Send + 'static,
-    ) -> Result<(), Error> {
-        self.as_new = false;
-        self.sqlite().create_function(name, arguments, deterministic, function)?;
-        // It may have the name of a built-in function, which other connections would call instead.
-        self.particular |= prepared::shared_functions().contains(&name.to_ascii_lowercase());
-        let open = self.open_mut();
-        open.statements.clear();
-        open.last = None;
-        Ok(())
     }
 
     /// The rowid of the last insert of this connection, wherever it was executed.
@@ -374,7 +362,8 @@ impl Connection {
         if outside && !self.sqlite().is_autocommit() {
             self.savepoints.begin(statement.as_ref());
             self.conflicted = false;
-            if let Some(file) = self.file.clone()
+            if !self.adopt_turns_of_blobs()
+                && let Some(file) = self.file.clone()
                 && let Some(caution) = self.caution_of(&prepared.sql)
             {
                 self.begin_optimistic(prepared, &file, caution);
@@ -432,6 +421,7 @@ impl Drop for Connection {
         }
         self.interrupt.close();
         let Some(open) = self.open.take() else { return };
+        let _own = open.compiler.hooks.own();
         if !open.sqlite.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
             let _ = open.sqlite.execute("ROLLBACK");

@@ -303,7 +303,9 @@ impl DatabaseFile {
 
     /// Says who holds the write lock, if `error` is that somebody does.
     pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
-        if !error.code.is_lock_held() {
+        // A statement in the way of a COMMIT has the same code, and a message that says so.
+        let general = sqlite::Error::from_code(sqlite::Code::BUSY.0).message;
+        if !error.code.is_lock_held() || error.message != general {
             return Error::from(error);
         }
         let mut path = self.path.as_os_str().to_owned();

@@ -158,7 +158,7 @@ impl Executor {
         connection.make_repeatable()?;
         let counters = Arc::new(SessionCounters::default());
         connection.count_session(&counters)?;
-        let ids = IdFunction::install(&connection)?;
+        let ids = IdFunction::install(&connection, Arc::default())?;
         let statements =
             LruCache::new(NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero"));
         Ok(Executor {

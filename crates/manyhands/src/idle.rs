@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use lru::LruCache;
 use manyhands_sqlite::{self as sqlite, SessionCounters};
 
+use crate::hooks::Hooks;
 use crate::ids::IdFunction;
 use crate::limits;
 use crate::mutex::lock;
@@ -42,6 +43,7 @@ impl OpenConnection {
         settings: &Settings,
     ) -> Result<OpenConnection, sqlite::Error> {
         sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
+        sqlite.enable_load_extension(false)?;
         if settings.durability != Durability::Full {
             sqlite.execute(settings.durability.pragma())?;
         }
@@ -51,8 +53,9 @@ impl OpenConnection {
         // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a fork must.
         let spill_kib = settings.fork_bytes_max / 1024;
         sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
-        let ids = IdFunction::install(&sqlite)?;
-        let compiler = Compiler::install(&sqlite);
+        let hooks = Arc::<Hooks>::default();
+        let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
+        let compiler = Compiler::install(&sqlite, hooks);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
         let (last, frames) = (None, Arc::default());

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use manyhands_queue::Queue;
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 
+use crate::hooks::Hooks;
 use crate::mutex::lock;
 use crate::new_rowid;
 use crate::tables::table_key;
@@ -78,10 +79,14 @@ pub(crate) struct InsertWithIds {
 
 impl IdFunction {
     /// Makes the function on `connection`.
-    pub(crate) fn install(connection: &sqlite::Connection) -> Result<IdFunction, sqlite::Error> {
+    pub(crate) fn install(
+        connection: &sqlite::Connection,
+        hooks: Arc<Hooks>,
+    ) -> Result<IdFunction, sqlite::Error> {
         let function = IdFunction::default();
         let giving = Arc::clone(&function.0);
         connection.create_function("manyhands_new_rowid", Some(0), false, move |_| {
+            let _own = hooks.own();
             let mut giving = lock(&giving);
             let giving = giving.as_mut().ok_or("manyhands_new_rowid() is Manyhands' own")?;
             // Without an id of ours SQLite chooses.

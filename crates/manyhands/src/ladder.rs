@@ -134,6 +134,8 @@ impl Connection {
 
     /// Undoes what was done on the fork; its log remains.
     fn leave_fork(&mut self) -> Result<Box<Optimistic>, Error> {
+        let _own = self.own_statements();
+        self.expire_reading_blobs();
         if !self.sqlite().is_autocommit() {
             let mut rollback = self.take_prepared("ROLLBACK")?;
             let rolled_back = self.step(&mut rollback, &[]);
@@ -145,10 +147,12 @@ impl Connection {
 
     /// Ends the transaction after an error that it did not survive.
     pub(crate) fn roll_back_quietly(&mut self) {
+        let own = self.own_statements();
         if !self.sqlite().is_autocommit() {
             // Closing the connection undoes what cannot be rolled back here.
             let _ = self.sqlite().execute("ROLLBACK");
         }
+        drop(own);
         self.end_optimistic();
         self.savepoints.clear();
         self.let_go_after_transaction();
@@ -275,6 +279,7 @@ impl Connection {
         optimistic: &Optimistic,
         snapshot: Option<&WalIndexHeader>,
     ) -> Result<(), Error> {
+        let _own = self.own_statements();
         let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
         let begun = self.step(&mut begin, &[]);
         self.put_back(begin);

@@ -68,6 +68,11 @@ mod recent;
 mod recover;
 mod checkpoint;
 mod session;
+mod functions;
+mod hooks;
+mod switches;
+mod blob;
+mod backup;
 mod transaction;
 mod retry;
 #[cfg(feature = "tokio")]
@@ -80,12 +85,18 @@ mod mutex;
 mod error;
 mod stats;
 
+pub use backup::Backup;
+pub use blob::Blob;
 pub use connection::Connection;
 pub use cursor::{Cursor, Execution};
 pub use database::Database;
 pub use error::{Conflict, Error};
 pub use interrupt::InterruptHandle;
-pub use manyhands_sqlite::{Code, Text, Value, ValueRef};
+pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
+pub use manyhands_sqlite::{
+    Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
+    Value, ValueRef, WindowAggregate, is_complete, thread_safety, version as sqlite_version,
+};
 pub use options::{Builder, Durability, TransactionMode};
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
 
+use crate::hooks::Hooks;
 use crate::ids::Rewriting;
 use crate::mutex::lock;
 use crate::routing::{self, Applied, Compiled, Facts, Route};
@@ -134,6 +135,7 @@ impl Heard {
 #[derive(Debug)]
 pub(crate) struct Compiler {
     heard: Arc<Mutex<Heard>>,
+    pub(crate) hooks: Arc<Hooks>,
     virtual_tables: Mutex<VirtualTables>,
     /// There is, or was, more than the schema `main`. SQLite names none where only rows are counted.
     pub(crate) several_schemas: Arc<AtomicBool>,
@@ -141,24 +143,29 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     /// Listens to the authorizer of `connection` from now on.
-    pub(crate) fn install(connection: &sqlite::Connection) -> Compiler {
+    pub(crate) fn install(connection: &sqlite::Connection, hooks: Arc<Hooks>) -> Compiler {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let listening = Arc::clone(&heard);
         let several_schemas = Arc::new(AtomicBool::new(false));
         let several = Arc::clone(&several_schemas);
+        let asked = Arc::clone(&hooks);
         connection.set_authorizer(Some(move |action: &Action<'_>| {
             let mut heard = lock(&listening);
             if action.kind == ActionKind::Read && action.database.is_none() {
                 heard.facts.reads_elsewhere |= several.load(Ordering::Relaxed);
             }
-            heard.note(action)
+            let ours = heard.note(action);
+            drop(heard);
+            // What we leave out leaves nothing to be asked about; all else the application decides.
+            if ours == Verdict::Ignore { ours } else { asked.verdict(action) }
         }));
-        Compiler { heard, virtual_tables: Mutex::default(), several_schemas }
+        Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
 
     /// A statement is used again: now it is worth to know exactly what it touches.
     pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
         if !prepared.used_again && prepared.touches == Touches::ALL {
+            let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
             let names = virtual_tables.names(connection);
             prepared.touches = names.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
@@ -199,13 +206,22 @@ impl Compiler {
     }
 }
 
+/// The functions that answer about a session.
+const OF_SESSION: [&str; 4] = ["changes", "total_changes", "last_insert_rowid", "load_extension"];
+
+/// True for the name of a function that every connection has.
+pub(crate) fn is_built_in(function: &str) -> bool {
+    let name = function.to_ascii_lowercase();
+    OF_SESSION.contains(&&*name) || shared_functions().contains(&name)
+}
+
 /// The names of the functions that every connection has, but for those that answer about a session.
 pub(crate) fn shared_functions() -> &'static HashSet<String> {
     static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
     NAMES.get_or_init(|| {
         // Without the list every function counts as the application's own: slower, never wrong.
         let mut names = list_functions().unwrap_or_default();
-        for session in ["changes", "total_changes", "last_insert_rowid", "load_extension"] {
+        for session in OF_SESSION {
             names.remove(session);
         }
         names

@@ -31,6 +31,7 @@ impl Connection {
     /// Takes note of a setting that a PRAGMA with an argument changed.
     pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
         let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
+        let _own = self.own_statements();
         match pragma.as_str() {
             "foreign_keys" => {
                 self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);
@@ -52,6 +53,7 @@ impl Connection {
 
     /// The attached databases that are files in WAL mode, by schema name, their queues joined.
     fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
+        let _own = self.own_statements();
         let mut found = BTreeMap::new();
         let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
         while list.step()? == Step::Row {

@@ -27,12 +27,16 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         for file in self.files_written(&prepared.facts) {
-            if self.turns.iter().all(|(id, _)| *id != file.id()) {
+            if !self.holds(file.id()) {
                 let lead = self.client(&file).take_turn()?;
                 self.hold_of(&file, lead);
             }
         }
+        let outside = self.sqlite().is_autocommit();
         let result = self.step(prepared, values);
+        if outside && !self.sqlite().is_autocommit() {
+            self.adopt_turns_of_blobs();
+        }
         if prepared.facts.schema
             && let Some(file) = &self.file
         {
@@ -62,7 +66,7 @@ impl Connection {
         Ok(())
     }
 
-    fn hold_of(&mut self, file: &DatabaseFile, lead: Lead) {
+    pub(crate) fn hold_of(&mut self, file: &DatabaseFile, lead: Lead) {
         if self.turns.is_empty() {
             self.turn_taken = Instant::now();
         }
@@ -117,8 +121,10 @@ impl Connection {
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.1.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
+        let own = self.own_statements();
         let open = self.open_mut();
         let insert = prepared.rewriting.get(&open.sqlite, &prepared.sql);
+        drop(own);
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
         };

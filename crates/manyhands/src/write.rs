@@ -28,6 +28,9 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
+        if self.writes_with_blob() {
+            return self.step_in_turn(prepared, values);
+        }
         let reading = self.sqlite().transaction() != sqlite::Transaction::None;
         if !reading && let Some(lead) = self.lead_if_idle()? {
             return self.step_leading(prepared, values, lead);
@@ -108,7 +111,7 @@ impl Connection {
         &mut self,
         statements: &[(&str, &[Value])],
     ) -> Result<Option<Vec<Outcome>>, Error> {
-        if !self.sqlite().is_autocommit() || !self.may_travel() {
+        if !self.sqlite().is_autocommit() || !self.may_travel() || self.writes_with_blob() {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(statements.len());

@@ -6,6 +6,7 @@ mod fork_vfs;
 mod parking;
 mod two_copies;
 
+mod application;
 mod repeatable_statements;
 mod session_counters;
 mod time_zone;

@@ -3,6 +3,7 @@
 //! The list below is the contents page. `stage` is what the tests stand on: a directory that goes
 //! away, deadlines, and other processes.
 
+mod application;
 mod isolation;
 mod like_sqlite;
 mod neighbours;

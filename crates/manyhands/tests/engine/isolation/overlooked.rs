@@ -110,7 +110,7 @@ fn tables_that_are_functions() {
 fn what_was_read_row_by_row() {
     let twice = |arguments: &[ValueRef<'_>]| match arguments {
         [ValueRef::Integer(number)] => Ok(Value::Integer(number * 2)),
-        _ => Err("a number".to_string()),
+        _ => Err("a number".into()),
     };
     check_conflict(
         |one| {

@@ -48,10 +48,10 @@ const PLOT: Plot<'_> = Plot {
 /// What the transaction saw, step by step, and at the end what its session says of itself.
 type Seen = Vec<String>;
 
-fn twice(arguments: &[ValueRef<'_>]) -> Result<Value, String> {
+fn twice(arguments: &[ValueRef<'_>]) -> Result<Value, manyhands::FunctionError> {
     match arguments {
         [ValueRef::Integer(number)] => Ok(Value::Integer(number * 2)),
-        _ => Err("twice takes an integer".to_string()),
+        _ => Err("twice takes an integer".into()),
     }
 }
 
