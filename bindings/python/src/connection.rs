@@ -1,27 +1,73 @@
 //! A connection behind a mutex, called without the GIL.
 
+use core::sync::atomic::{AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use manyhands::{Database, Durability, Error, InterruptHandle, Value};
-use pyo3::exceptions::PyValueError;
+use manyhands::{Database, Durability, Error, InterruptHandle};
+use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
+use pyo3::{PyTraverseError, PyVisit};
 
+use crate::control::{Autocommit, IsolationLevel};
+use crate::cursor::{Cursor, Given};
 use crate::error::{self, InternalError, ProgrammingError};
-use crate::value::{self, Done};
+use crate::statement::Statement;
 
-/// A connection; `manyhands.Connection` has the documented surface.
-#[pyclass(module = "manyhands._manyhands", frozen)]
-#[derive(Debug)]
+/// A connection to one database; `manyhands.Connection` is its only direct subclass.
+#[pyclass(subclass, weakref, frozen, module = "manyhands._manyhands")]
 pub(crate) struct Connection {
-    /// The process that made it.
-    process: u32,
-    /// `None` after it was closed.
-    connection: Mutex<Option<manyhands::Connection>>,
-    /// Beside the connection, so that interrupting waits for nothing. `None` after it was closed.
+    /// One of `UNINITIALISED`, `OPEN`, `CLOSED`.
+    state: AtomicU8,
+    /// The thread that made it, by [`this_thread`]; 0 when any thread may use it.
+    thread: AtomicU64,
+    /// The same thread as Python numbers it, for messages.
+    thread_ident: AtomicU64,
+    /// The generation of processes that made it: `fork()` begins the next.
+    generation: AtomicU64,
+    /// `None` while it is not open.
+    engine: Mutex<Option<manyhands::Connection>>,
+    /// Beside the connection, so that interrupting waits for nothing. `None` while it is not open.
     interrupt: Mutex<Option<InterruptHandle>>,
+    /// The thread that is inside the engine, by [`this_thread`]; 0 for none.
+    user: AtomicU64,
+    /// What a callback has raised, to be raised where SQLite's error would be.
+    raised: Mutex<Option<PyErr>>,
+    pub(crate) isolation_level: AtomicU8,
+    pub(crate) autocommit: AtomicI8,
+    pub(crate) detect_types: AtomicU32,
+    pub(crate) attributes: Mutex<Attributes>,
+}
+
+const UNINITIALISED: u8 = 0;
+const OPEN: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// What holds Python objects.
+#[derive(Default)]
+pub(crate) struct Attributes {
+    pub(crate) row_factory: Option<Py<PyAny>>,
+    /// `None` for `str`.
+    pub(crate) text_factory: Option<Py<PyAny>>,
+    /// Statements that were executed, by their text.
+    pub(crate) statements: Option<Py<PyDict>>,
+    pub(crate) statements_max: usize,
+}
+
+/// Locks a mutex. What it guards is sound after a panic too.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number of the calling thread: never 0, and never given again.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local!(static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
 }
 
 /// Why a call into manyhands gave no result.
@@ -31,41 +77,69 @@ enum Failure {
     Failed(Error),
 }
 
-impl Failure {
-    fn to_python(&self, py: Python<'_>) -> PyErr {
-        match self {
-            Failure::Closed => ProgrammingError::new_err("Cannot operate on a closed database."),
-            Failure::Panicked => InternalError::new_err(
-                "manyhands panicked, which is a bug; close this connection and open another",
-            ),
-            Failure::Failed(error) => error::to_python(py, error),
-        }
-    }
-}
-
 #[pymethods]
 impl Connection {
     #[new]
-    fn new(
-        py: Python<'_>,
-        path: PathBuf,
-        timeout_s: f64,
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Connection {
+        Connection {
+            state: AtomicU8::new(UNINITIALISED),
+            thread: AtomicU64::new(0),
+            thread_ident: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            engine: Mutex::new(None),
+            interrupt: Mutex::new(None),
+            user: AtomicU64::new(0),
+            raised: Mutex::new(None),
+            isolation_level: AtomicU8::new(0),
+            autocommit: AtomicI8::new(Autocommit::LEGACY),
+            detect_types: AtomicU32::new(0),
+            attributes: Mutex::default(),
+        }
+    }
+
+    #[pyo3(signature = (
+        database, timeout = 60.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
+        factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = String::new(),
+        durability = "full", transaction_mode = "auto"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "the standard module's")]
+    fn __init__(
+        slf: &Bound<'_, Self>,
+        database: &Bound<'_, PyAny>,
+        timeout: f64,
+        detect_types: u32,
+        isolation_level: IsolationLevel,
+        check_same_thread: bool,
+        factory: Option<&Bound<'_, PyAny>>,
+        cached_statements: i64,
+        uri: bool,
+        autocommit: Autocommit,
         label: String,
         durability: &str,
-        foreign_keys: bool,
-    ) -> PyResult<Connection> {
-        let timeout = Duration::try_from_secs_f64(timeout_s)
-            .map_err(|_| PyValueError::new_err("timeout must be a number of seconds, 0 or more"))?;
+        transaction_mode: &str,
+    ) -> PyResult<()> {
+        let _ = factory;
+        let py = slf.py();
+        let this = slf.get();
+        let path = path_from_python(database)?;
         let durability = match durability {
             "full" => Durability::Full,
             "normal" => Durability::Normal,
             _ => return Err(PyValueError::new_err("durability must be 'full' or 'normal'")),
         };
-        let builder = Database::builder(path)
-            .timeout(timeout)
-            .label(label)
-            .durability(durability)
-            .foreign_keys(foreign_keys);
+        if !matches!(transaction_mode, "auto" | "optimistic" | "immediate") {
+            return Err(PyValueError::new_err(
+                "transaction_mode must be 'auto', 'optimistic' or 'immediate'",
+            ));
+        }
+        // As in SQLite, a negative timeout is none.
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0))
+            .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
+        this.leave(py)?;
+        this.state.store(UNINITIALISED, Ordering::Relaxed);
+        let builder =
+            Database::builder(path).timeout(timeout).label(label).durability(durability).uri(uri);
         let opened = py.detach(|| {
             caught(|| {
                 let mut connection = builder.open()?.connect()?;
@@ -73,107 +147,290 @@ impl Connection {
                 Ok((connection, interrupt))
             })
         });
-        let (connection, interrupt) = opened.map_err(|failure| failure.to_python(py))?;
-        Ok(Connection {
-            process: std::process::id(),
-            connection: Mutex::new(Some(connection)),
-            interrupt: Mutex::new(Some(interrupt)),
-        })
+        let (connection, interrupt) = opened.map_err(|failure| this.raise(py, failure))?;
+        py.detach(|| {
+            *lock(&this.engine) = Some(connection);
+            *lock(&this.interrupt) = Some(interrupt);
+        });
+        this.generation.store(manyhands::fork_generation(), Ordering::Relaxed);
+        let thread = if check_same_thread { this_thread() } else { 0 };
+        this.thread.store(thread, Ordering::Relaxed);
+        this.thread_ident.store(python_thread(py)?, Ordering::Relaxed);
+        this.detect_types.store(detect_types, Ordering::Relaxed);
+        this.isolation_level.store(isolation_level as u8, Ordering::Relaxed);
+        this.autocommit.store(autocommit.0, Ordering::Relaxed);
+        *lock(&this.attributes) = Attributes {
+            statements: Some(PyDict::new(py).unbind()),
+            statements_max: usize::try_from(cached_statements).unwrap_or(0),
+            ..Attributes::default()
+        };
+        this.state.store(OPEN, Ordering::Relaxed);
+        if autocommit.0 == Autocommit::DISABLED {
+            this.begin(py)?;
+        }
+        Ok(())
     }
 
+    /// Closes the connection, and rolls back an open transaction. Does nothing the second time, and
+    /// nothing in a child process.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_thread(py)?;
+        if self.state.load(Ordering::Relaxed) == UNINITIALISED {
+            return Err(uninitialised());
+        }
+        self.leave(py)
+    }
+
+    /// Interrupts what the connection does or waits for, from any thread, with OperationalError.
+    fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_open()?;
+        self.check_process()?;
+        py.detach(|| {
+            let handle = lock(&self.interrupt).clone();
+            handle.ok_or(Failure::Closed).map(|handle| handle.interrupt())
+        })
+        .map_err(|failure| self.raise(py, failure))
+    }
+
+    /// A new cursor: what `factory` returns for this connection.
+    #[pyo3(signature = (factory = None))]
+    fn cursor<'py>(slf: &Bound<'py, Self>, factory: Option<Given<'py>>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        slf.get().check(py)?;
+        let Some(Given(factory)) = factory else {
+            return Ok(Bound::new(py, Cursor::made(slf))?.into_any());
+        };
+        let made = factory.call1((slf,))?;
+        let Ok(cursor) = made.cast::<Cursor>() else {
+            return Err(PyTypeError::new_err(format!(
+                "factory must return a cursor, not {}",
+                made.get_type().name()?
+            )));
+        };
+        cursor.get().take_row_factory(py, slf.get());
+        Ok(made)
+    }
+
+    /// Executes one statement on a new cursor, and returns that.
+    #[pyo3(signature = (sql, parameters = None, /))]
     fn execute<'py>(
-        &self,
-        py: Python<'py>,
-        sql: &str,
+        slf: &Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
+        parameters: Option<Given<'py>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match Connection::own_cursor(slf)? {
+            MadeCursor::Own(cursor) => Ok(Cursor::execute(cursor, sql, parameters)?.into_any()),
+            MadeCursor::Other(cursor) => match parameters {
+                Some(Given(parameters)) => cursor.call_method1("execute", (sql, parameters)),
+                None => cursor.call_method1("execute", (sql,)),
+            },
+        }
+    }
+
+    /// Executes a statement on a new cursor, once for each of the parameters, and returns the cursor.
+    #[pyo3(signature = (sql, parameters, /))]
+    fn executemany<'py>(
+        slf: &Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
         parameters: &Bound<'py, PyAny>,
-    ) -> PyResult<Done<'py>> {
-        let values = value::from_sequence(parameters)?;
-        let outcome = self.call(py, |connection| connection.execute(sql, &values))?;
-        value::to_done(py, &outcome)
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match Connection::own_cursor(slf)? {
+            MadeCursor::Own(cursor) => Ok(Cursor::executemany(cursor, sql, parameters)?.into_any()),
+            MadeCursor::Other(cursor) => cursor.call_method1("executemany", (sql, parameters)),
+        }
     }
 
-    fn batch<'py>(
-        &self,
-        py: Python<'py>,
-        statements: Vec<(String, Bound<'py, PyAny>)>,
-    ) -> PyResult<Vec<Done<'py>>> {
-        let values = statements.iter().map(|(_, parameters)| value::from_sequence(parameters));
-        let values = values.collect::<PyResult<Vec<_>>>()?;
-        let statements: Vec<(&str, &[Value])> =
-            statements.iter().zip(&values).map(|((sql, _), values)| (&**sql, &**values)).collect();
-        let outcomes = self.call(py, |connection| connection.batch(&statements))?;
-        outcomes.iter().map(|outcome| value::to_done(py, outcome)).collect()
+    /// Executes all statements of a script on a new cursor, and returns that.
+    #[pyo3(signature = (sql_script, /))]
+    fn executescript<'py>(
+        slf: &Bound<'py, Self>,
+        sql_script: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match Connection::own_cursor(slf)? {
+            MadeCursor::Own(cursor) => Ok(Cursor::executescript(cursor, sql_script)?.into_any()),
+            MadeCursor::Other(cursor) => cursor.call_method1("executescript", (sql_script,)),
+        }
     }
 
-    /// One statement with many sets of parameters, all or none. Returns the rows that were changed.
-    fn execute_many(
-        &self,
-        py: Python<'_>,
-        sql: &str,
-        parameters: Vec<Bound<'_, PyAny>>,
-    ) -> PyResult<u64> {
-        let values = parameters.iter().map(value::from_sequence).collect::<PyResult<Vec<_>>>()?;
-        let statements: Vec<(&str, &[Value])> =
-            values.iter().map(|values| (sql, &**values)).collect();
-        let outcomes = self.call(py, |connection| connection.batch(&statements))?;
-        Ok(outcomes.iter().map(|outcome| outcome.changes()).sum())
-    }
-
-    fn execute_script(&self, py: Python<'_>, sql: &str) -> PyResult<()> {
-        self.call(py, |connection| {
-            end_transaction(connection, "COMMIT")?;
-            connection.execute_script(sql)
-        })
-    }
-
-    fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |connection| end_transaction(connection, "COMMIT"))
-    }
-
-    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |connection| end_transaction(connection, "ROLLBACK"))
-    }
-
-    #[getter]
-    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call(py, |connection| Ok(!connection.is_autocommit()))
-    }
-
+    /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
         self.call(py, |connection| Ok(connection.total_changes()))
     }
 
-    fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
-        self.refuse_inherited()?;
-        py.detach(|| {
-            let handle = self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            handle.ok_or(Failure::Closed).map(|handle| handle.interrupt())
-        })
-        .map_err(|failure| failure.to_python(py))
+    /// Given to new cursors, where it makes something else of each row.
+    #[getter]
+    fn row_factory(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        lock(&self.attributes).row_factory.as_ref().map(|factory| factory.clone_ref(py))
     }
 
-    /// Waits for what other threads do with the connection. Does nothing the second time, and nothing
-    /// in a child process.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if self.refuse_inherited().is_err() {
+    #[setter]
+    fn set_row_factory(&self, value: Option<Py<PyAny>>) {
+        let old = std::mem::replace(&mut lock(&self.attributes).row_factory, value);
+        drop(old);
+    }
+
+    /// Makes a Python object of the bytes of TEXT; `str` by default.
+    #[getter]
+    fn text_factory(&self, py: Python<'_>) -> Py<PyAny> {
+        match &lock(&self.attributes).text_factory {
+            Some(factory) => factory.clone_ref(py),
+            None => PyType::new::<PyString>(py).into_any().unbind(),
+        }
+    }
+
+    #[setter]
+    fn set_text_factory(&self, py: Python<'_>, value: Py<PyAny>) {
+        let is_str = value.bind(py).is(PyType::new::<PyString>(py));
+        let old = std::mem::replace(
+            &mut lock(&self.attributes).text_factory,
+            (!is_str).then_some(value),
+        );
+        drop(old);
+    }
+
+    fn __del__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let this = slf.get();
+        if this.state.load(Ordering::Relaxed) != OPEN || this.check_process().is_err() {
             return Ok(());
         }
-        py.detach(|| {
-            let taken = self.connection.lock().unwrap_or_else(PoisonError::into_inner).take();
-            *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            caught(|| {
-                drop(taken);
-                Ok(())
-            })
-        })
-        .map_err(|failure| failure.to_python(py))
+        let py = slf.py();
+        let text = format!("unclosed database in {}", slf.repr()?);
+        let warned = PyErr::warn(
+            py,
+            &py.get_type::<PyResourceWarning>(),
+            &std::ffi::CString::new(text).unwrap_or_default(),
+            1,
+        );
+        this.leave(py)?;
+        warned
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Ok(attributes) = self.attributes.try_lock() {
+            if let Some(factory) = &attributes.row_factory {
+                visit.call(factory)?;
+            }
+            if let Some(factory) = &attributes.text_factory {
+                visit.call(factory)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let mut attributes = lock(&self.attributes);
+        attributes.row_factory = None;
+        attributes.text_factory = None;
     }
 }
 
+/// A cursor for a method of the connection that needs one.
+enum MadeCursor<'py> {
+    Own(Bound<'py, Cursor>),
+    /// A subclass makes its own.
+    Other(Bound<'py, PyAny>),
+}
+
 impl Connection {
-    fn refuse_inherited(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
+    fn own_cursor<'py>(slf: &Bound<'py, Self>) -> PyResult<MadeCursor<'py>> {
+        static PUBLIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let py = slf.py();
+        if slf.get_type().is(PUBLIC.import(py, "manyhands.dbapi2", "Connection")?) {
+            slf.get().check(py)?;
+            return Ok(MadeCursor::Own(Bound::new(py, Cursor::made(slf))?));
+        }
+        Ok(MadeCursor::Other(slf.call_method0("cursor")?))
+    }
+
+    /// The statement with this text.
+    pub(crate) fn statement<'py>(&self, sql: &Bound<'py, PyString>) -> PyResult<Bound<'py, Statement>> {
+        let py = sql.py();
+        let (statements, statements_max) = {
+            let attributes = lock(&self.attributes);
+            let statements = attributes.statements.as_ref().map(|known| known.bind(py).clone());
+            (statements, attributes.statements_max)
+        };
+        let Some(statements) = statements.filter(|_| statements_max > 0 && sql.is_exact_instance_of::<PyString>())
+        else {
+            return Bound::new(py, Statement::new(sql)?);
+        };
+        if let Some(known) = statements.get_item(sql)? {
+            return Ok(known.cast_into()?);
+        }
+        let statement = Bound::new(py, Statement::new(sql)?)?;
+        if statements.len() >= statements_max
+            && let Some(oldest) = statements.keys().iter().next()
+        {
+            statements.del_item(oldest)?;
+        }
+        statements.set_item(sql, &statement)?;
+        Ok(statement)
+    }
+
+    /// Calls manyhands without the GIL, after all checks.
+    pub(crate) fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        let thread = this_thread();
+        if self.user.load(Ordering::Relaxed) == thread {
+            return Err(ProgrammingError::new_err(
+                "a callback cannot use the connection that calls it",
+            ));
+        }
+        py.detach(|| {
+            let mut engine = lock(&self.engine);
+            let open = engine.as_mut().ok_or(Failure::Closed)?;
+            self.user.store(thread, Ordering::Relaxed);
+            let result = caught(|| work(open));
+            self.user.store(0, Ordering::Relaxed);
+            if matches!(result, Err(Failure::Panicked)) {
+                // Dropping what a panic left behind could panic again: it is leaked.
+                core::mem::forget(engine.take());
+            }
+            result
+        })
+        .map_err(|failure| self.raise(py, failure))
+    }
+
+    /// What a callback has raised becomes what the call that it ended raises.
+    pub(crate) fn raise_instead(&self, error: PyErr) {
+        *lock(&self.raised) = Some(error);
+    }
+
+    /// Refuses another thread, a connection that is not open, and one from before `fork()`.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_thread(py)?;
+        self.check_open()?;
+        self.check_process()
+    }
+
+    pub(crate) fn check_thread(&self, py: Python<'_>) -> PyResult<()> {
+        let owner = self.thread.load(Ordering::Relaxed);
+        if owner == 0 || owner == this_thread() {
+            return Ok(());
+        }
+        Err(ProgrammingError::new_err(format!(
+            "SQLite objects created in a thread can only be used in that same thread. The object was created \
+             in thread id {} and this is thread id {}.",
+            self.thread_ident.load(Ordering::Relaxed),
+            python_thread(py)?
+        )))
+    }
+
+    pub(crate) fn check_open(&self) -> PyResult<()> {
+        match self.state.load(Ordering::Relaxed) {
+            OPEN => Ok(()),
+            UNINITIALISED => Err(uninitialised()),
+            _ => Err(closed()),
+        }
+    }
+
+    fn check_process(&self) -> PyResult<()> {
+        if self.generation.load(Ordering::Relaxed) == manyhands::fork_generation() {
             return Ok(());
         }
         Err(ProgrammingError::new_err(
@@ -181,33 +438,48 @@ impl Connection {
         ))
     }
 
-    /// Calls manyhands without the GIL.
-    fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        self.refuse_inherited()?;
+    /// Closes what is open. Waits for what other threads do with it.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        if self.state.load(Ordering::Relaxed) != OPEN || self.check_process().is_err() {
+            return Ok(());
+        }
+        self.state.store(CLOSED, Ordering::Relaxed);
+        lock(&self.attributes).statements = None;
+        let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;
         py.detach(|| {
-            let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-            let open = connection.as_mut().ok_or(Failure::Closed)?;
-            let result = caught(|| work(open));
-            if matches!(result, Err(Failure::Panicked)) {
-                // Dropping what a panic left behind could panic again: it is leaked.
-                core::mem::forget(connection.take());
-            }
-            result
+            let taken = lock(&self.engine).take();
+            *lock(&self.interrupt) = None;
+            caught(|| {
+                if let Some(mut connection) = taken
+                    && roll_back
+                    && !connection.is_autocommit()
+                {
+                    connection.execute("ROLLBACK", &[])?;
+                }
+                Ok(())
+            })
         })
-        .map_err(|failure| failure.to_python(py))
+        .map_err(|failure| self.raise(py, failure))
+    }
+
+    fn raise(&self, py: Python<'_>, failure: Failure) -> PyErr {
+        let raised = lock(&self.raised).take();
+        match failure {
+            Failure::Closed => closed(),
+            Failure::Panicked => InternalError::new_err(
+                "manyhands panicked, which is a bug; close this connection and open another",
+            ),
+            Failure::Failed(error) => raised.unwrap_or_else(|| error::to_python(py, &error)),
+        }
     }
 }
 
-/// Ends the transaction, if there is one.
-fn end_transaction(connection: &mut manyhands::Connection, sql: &str) -> Result<(), Error> {
-    if connection.is_autocommit() {
-        return Ok(());
-    }
-    connection.execute(sql, &[]).map(drop)
+fn closed() -> PyErr {
+    ProgrammingError::new_err("Cannot operate on a closed database.")
+}
+
+fn uninitialised() -> PyErr {
+    ProgrammingError::new_err("Base Connection.__init__ not called.")
 }
 
 fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
@@ -215,4 +487,20 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
         Ok(result) => result.map_err(Failure::Failed),
         Err(_) => Err(Failure::Panicked),
     }
+}
+
+/// `threading.get_ident()`.
+fn python_thread(py: Python<'_>) -> PyResult<u64> {
+    py.import("threading")?.call_method0("get_ident")?.extract()
+}
+
+/// What `os.fsencode` makes of a path.
+fn path_from_python(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let encoded = path.py().import("os")?.call_method1("fsencode", (path,))?;
+    let bytes = encoded.cast::<PyBytes>()?.as_bytes();
+    if bytes.contains(&0) {
+        return Err(PyValueError::new_err("embedded null byte"));
+    }
+    Ok(std::ffi::OsString::from_vec(bytes.to_vec()).into())
 }

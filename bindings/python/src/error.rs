@@ -4,6 +4,8 @@ use manyhands::{Code, Error};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
+pyo3::import_exception!(manyhands.errors, Warning);
+pyo3::import_exception!(manyhands.errors, ConflictError);
 pyo3::import_exception!(manyhands.errors, DatabaseError);
 pyo3::import_exception!(manyhands.errors, DataError);
 pyo3::import_exception!(manyhands.errors, IntegrityError);
@@ -14,19 +16,18 @@ pyo3::import_exception!(manyhands.errors, OperationalError);
 pyo3::import_exception!(manyhands.errors, ProgrammingError);
 
 /// SQLite's primary result codes (<https://sqlite.org/rescode.html>).
-mod primary {
-    pub(super) const INTERNAL: i32 = 2;
-    pub(super) const BUSY: i32 = 5;
-    pub(super) const NOMEM: i32 = 7;
-    pub(super) const INTERRUPT: i32 = 9;
-    pub(super) const CORRUPT: i32 = 11;
-    pub(super) const NOTFOUND: i32 = 12;
-    pub(super) const TOOBIG: i32 = 18;
-    pub(super) const CONSTRAINT: i32 = 19;
-    pub(super) const MISMATCH: i32 = 20;
-    pub(super) const MISUSE: i32 = 21;
-    pub(super) const RANGE: i32 = 25;
-    pub(super) const NOTADB: i32 = 26;
+pub(crate) mod primary {
+    pub(crate) const INTERNAL: i32 = 2;
+    pub(crate) const BUSY: i32 = 5;
+    pub(crate) const NOMEM: i32 = 7;
+    pub(crate) const INTERRUPT: i32 = 9;
+    pub(crate) const CORRUPT: i32 = 11;
+    pub(crate) const NOTFOUND: i32 = 12;
+    pub(crate) const TOOBIG: i32 = 18;
+    pub(crate) const CONSTRAINT: i32 = 19;
+    pub(crate) const MISMATCH: i32 = 20;
+    pub(crate) const MISUSE: i32 = 21;
+    pub(crate) const RANGE: i32 = 25;
 }
 
 /// The exception that the standard module raises for the same code, with the same text and attributes.
@@ -44,17 +45,20 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     };
     let exception = if error.is_timeout() {
         LockTimeout::new_err(text)
+    } else if error.is_conflict() {
+        ConflictError::new_err(text)
     } else {
         match code.map(Code::primary) {
             Some(primary::INTERNAL | primary::NOTFOUND) => InternalError::new_err(text),
             Some(primary::NOMEM) => return PyMemoryError::new_err(text),
-            Some(primary::CORRUPT | primary::NOTADB) => DatabaseError::new_err(text),
+            Some(primary::CORRUPT) => DatabaseError::new_err(text),
             Some(primary::TOOBIG) => DataError::new_err(text),
             Some(primary::CONSTRAINT | primary::MISMATCH) => IntegrityError::new_err(text),
-            Some(primary::MISUSE) => InterfaceError::new_err(text),
-            // A wrong number of values: the standard module counts them itself.
-            Some(primary::RANGE) => ProgrammingError::new_err(text),
-            _ => OperationalError::new_err(text),
+            Some(primary::MISUSE | primary::RANGE) => InterfaceError::new_err(text),
+            // As SQLite's own text groups them: what is not the program's fault.
+            Some(code) if is_operational(code) => OperationalError::new_err(text),
+            Some(_) => DatabaseError::new_err(text),
+            None => OperationalError::new_err(text),
         }
     };
     let value = exception.value(py);
@@ -63,11 +67,28 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
             value.setattr("sqlite_errorcode", code.0)?;
             value.setattr("sqlite_errorname", code.name())?;
         }
-        value.setattr("statement_index", error.statement_index())?;
-        value.setattr("outcome_unknown", error.is_outcome_unknown())
+        if let Some(index) = error.statement_index() {
+            value.setattr("statement_index", index)?;
+        }
+        if error.is_outcome_unknown() {
+            value.setattr("outcome_unknown", true)?;
+        }
+        if let Some(conflict) = error.conflict() {
+            value.setattr("statement", &conflict.statement)?;
+            value.setattr("number", conflict.number)?;
+            value.setattr("seen", &conflict.seen)?;
+            value.setattr("now", &conflict.now)?;
+            value.setattr("tables", &conflict.tables)?;
+        }
+        Ok(())
     };
     match attributes() {
         Ok(()) => exception,
         Err(failure) => failure,
     }
+}
+
+/// ERROR, PERM, ABORT, BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, EMPTY, SCHEMA.
+fn is_operational(code: i32) -> bool {
+    matches!(code, 1 | 3..=6 | 8..=10 | 13..=17)
 }

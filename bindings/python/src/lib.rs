@@ -1,20 +1,49 @@
 //! The native half of the Python package `manyhands`: converts, calls, converts back.
 //!
 //! What always holds:
-//! * The GIL is released before a connection's mutex is taken, and taken again after that is free.
+//! * The GIL is released before a connection's mutex is taken, and taken again after that is free. The one
+//!   exception is a callback that SQLite makes out of a step: it takes the GIL while its connection's
+//!   mutex is held. So nobody who holds the GIL waits for that mutex.
+//! * The other mutexes of the objects here guard attributes: they are held for a few instructions, with
+//!   the GIL, and no Python code runs meanwhile.
+//! * A callback that uses the connection that calls it gets a ProgrammingError.
 //! * A connection that was made before `fork()` is not touched in the child, its mutex included: a thread
 //!   that the child does not have may hold it.
 //! * A panic becomes Python's `InternalError`, and the connection is not used after it.
 //!
-//! The DB-API is shaped in Python, in `python/manyhands/`.
+//! Each file adds its methods to `Connection`, where they belong to one.
 
+mod adapt;
 mod connection;
+mod control;
+mod cursor;
+mod execution;
+mod statement;
 mod error;
+mod row;
 mod value;
 
 /// The module `manyhands._manyhands`.
 #[pyo3::pymodule(gil_used = true)]
 mod _manyhands {
     #[pymodule_export]
+    use crate::adapt::{adapt, register_adapter, register_converter};
+    #[pymodule_export]
     use crate::connection::Connection;
+    #[pymodule_export]
+    use crate::cursor::Cursor;
+    #[pymodule_export]
+    use crate::row::Row;
+
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::adapt::add_to(module)?;
+        let version = manyhands::sqlite_version_number();
+        let (major, minor, patch) = (version / 1_000_000, version / 1000 % 1000, version % 1000);
+        module.add("sqlite_version", format!("{major}.{minor}.{patch}"))?;
+        module.add("LEGACY_TRANSACTION_CONTROL", crate::control::Autocommit::LEGACY)?;
+        crate::value::add_to(module)
+    }
 }

@@ -1,80 +1,183 @@
-//! Values and rows, from Python and to Python.
+//! Values: from Python to SQLite, by adapters; from SQLite to Python, by converters and `text_factory`.
 
-use manyhands::{Outcome, Row, Value};
-use pyo3::exceptions::PyOverflowError;
+use manyhands::{Value, ValueRef};
+use pyo3::exceptions::{PyOverflowError, PyUnicodeDecodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{
-    PyByteArray, PyBytes, PyFloat, PyInt, PyMapping, PyMemoryView, PySequence, PyString, PyTuple,
+    PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyType,
 };
 
+use crate::adapt;
 use crate::error::{OperationalError, ProgrammingError};
 
-/// What a statement did, as Python gets it: rows, column names (`None` when there are no rows),
-/// changes, last rowid.
-pub(crate) type Done<'py> = (Vec<Bound<'py, PyTuple>>, Option<Bound<'py, PyTuple>>, u64, i64);
+/// Flags of `detect_types`.
+pub(crate) const PARSE_DECLTYPES: u32 = 1;
+pub(crate) const PARSE_COLNAMES: u32 = 2;
 
-/// The values of a statement's parameters.
-pub(crate) fn from_sequence(parameters: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
-    if parameters.cast::<PyMapping>().is_ok() {
-        return Err(ProgrammingError::new_err(
-            "named parameters are not supported yet: use ? and a sequence",
-        ));
-    }
-    let Ok(sequence) = parameters.cast::<PySequence>() else {
-        return Err(ProgrammingError::new_err("parameters must be a sequence"));
-    };
-    sequence.try_iter()?.enumerate().map(|(index, value)| from_python(&value?, index + 1)).collect()
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("PARSE_DECLTYPES", PARSE_DECLTYPES)?;
+    module.add("PARSE_COLNAMES", PARSE_COLNAMES)
 }
 
-fn from_python(value: &Bound<'_, PyAny>, position: usize) -> PyResult<Value> {
+/// A value for a parameter. `name` says which one, for a message.
+pub(crate) fn from_python(
+    value: &Bound<'_, PyAny>,
+    name: impl Fn() -> String,
+) -> PyResult<Value> {
+    if !adapt::is_native_type_adapted()
+        && let Some(native) = native_from_python(value)?
+    {
+        return Ok(native);
+    }
+    let adapted = adapt::adapt_value(value)?;
+    let value = adapted.as_ref().unwrap_or(value);
+    if let Some(native) = native_from_python(value)? {
+        return Ok(native);
+    }
+    other_from_python(value)?.ok_or_else(|| {
+        let kind = value.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
+        ProgrammingError::new_err(format!(
+            "Error binding parameter {}: type '{kind}' is not supported",
+            name()
+        ))
+    })
+}
+
+/// One of exactly the types that SQLite has itself.
+fn native_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
     if value.is_none() {
-        Ok(Value::Null)
-    } else if value.is_instance_of::<PyInt>() {
-        let too_large =
-            |_| PyOverflowError::new_err("Python int too large to convert to SQLite INTEGER");
-        value.extract().map(Value::Integer).map_err(too_large)
-    } else if value.is_instance_of::<PyFloat>() {
-        value.extract().map(Value::Real)
-    } else if value.is_instance_of::<PyString>() {
-        value.extract::<String>().map(Value::from)
-    } else if let Ok(bytes) = value.cast::<PyBytes>() {
-        Ok(Value::Blob(bytes.as_bytes().to_vec()))
-    } else if let Ok(bytes) = value.cast::<PyByteArray>() {
-        Ok(Value::Blob(bytes.to_vec()))
-    } else if value.is_instance_of::<PyMemoryView>() {
-        // The stable C API has no buffers before Python 3.11.
-        value.call_method0("tobytes")?.extract().map(Value::Blob)
-    } else {
-        let kind = value.get_type().name()?;
-        Err(ProgrammingError::new_err(format!(
-            "Error binding parameter {position}: type '{kind}' is not supported"
-        )))
+        return Ok(Some(Value::Null));
+    }
+    if let Ok(number) = value.cast_exact::<PyInt>() {
+        return integer(number).map(Some);
+    }
+    if let Ok(text) = value.cast_exact::<PyString>() {
+        return Ok(Some(Value::from(text.to_cow()?.into_owned())));
+    }
+    if let Ok(number) = value.cast_exact::<PyFloat>() {
+        return Ok(Some(Value::Real(number.value())));
+    }
+    if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        return Ok(Some(Value::Blob(bytes.as_bytes().to_vec())));
+    }
+    Ok(None)
+}
+
+/// Subclasses of those, and whatever has a buffer; `None` for anything else.
+pub(crate) fn other_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Value>> {
+    if let Ok(number) = value.cast::<PyInt>() {
+        return integer(number).map(Some);
+    }
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return Ok(Some(Value::Real(number.value())));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Some(Value::from(text.to_cow()?.into_owned())));
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return Ok(Some(Value::Blob(bytes.to_vec())));
+    }
+    // The stable C API has no buffers before Python 3.11.
+    let Ok(view) = PyMemoryView::from(value) else { return Ok(None) };
+    if !view.getattr("c_contiguous")?.is_truthy()? {
+        return Err(PyValueError::new_err("could not convert BLOB to buffer"));
+    }
+    let bytes = view.call_method0("tobytes")?;
+    Ok(Some(Value::Blob(bytes.cast::<PyBytes>()?.as_bytes().to_vec())))
+}
+
+fn integer(number: &Bound<'_, PyInt>) -> PyResult<Value> {
+    let too_large = |_| PyOverflowError::new_err("Python int too large to convert to SQLite INTEGER");
+    number.extract().map(Value::Integer).map_err(too_large)
+}
+
+/// What `text_factory` makes of TEXT.
+pub(crate) enum TextFactory<'py> {
+    Str,
+    Bytes,
+    ByteArray,
+    Call(Bound<'py, PyAny>),
+}
+
+impl<'py> TextFactory<'py> {
+    pub(crate) fn new(py: Python<'py>, factory: Option<&Py<PyAny>>) -> TextFactory<'py> {
+        let Some(factory) = factory else { return TextFactory::Str };
+        let factory = factory.bind(py);
+        if factory.is(PyType::new::<PyBytes>(py)) {
+            TextFactory::Bytes
+        } else if factory.is(PyType::new::<PyByteArray>(py)) {
+            TextFactory::ByteArray
+        } else {
+            TextFactory::Call(factory.clone())
+        }
     }
 }
 
-pub(crate) fn to_done<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Done<'py>> {
-    let rows = outcome.rows.iter().map(|row| to_tuple(py, row)).collect::<PyResult<_>>()?;
-    let columns = outcome.rows.first().map(|row| PyTuple::new(py, row.columns())).transpose()?;
-    Ok((rows, columns, outcome.changes(), outcome.last_insert_rowid()))
-}
-
-fn to_tuple<'py>(py: Python<'py>, row: &Row) -> PyResult<Bound<'py, PyTuple>> {
-    let to_python = |(column, value): (&String, &Value)| {
-        Ok(match value {
-            Value::Null => py.None().into_bound(py),
-            Value::Integer(number) => number.into_pyobject(py)?.into_any(),
-            Value::Real(number) => PyFloat::new(py, *number).into_any(),
-            Value::Text(text) => match text.to_str() {
-                Ok(text) => PyString::new(py, text).into_any(),
-                Err(_) => {
+/// A value of a column. `column` says which one, for a message.
+pub(crate) fn to_python<'py>(
+    py: Python<'py>,
+    value: ValueRef<'_>,
+    text_factory: &TextFactory<'py>,
+    column: impl Fn() -> String,
+) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        ValueRef::Null => py.None().into_bound(py),
+        ValueRef::Integer(number) => number.into_pyobject(py)?.into_any(),
+        ValueRef::Real(number) => PyFloat::new(py, number).into_any(),
+        ValueRef::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
+        ValueRef::Text(bytes) => match text_factory {
+            TextFactory::Str => match PyString::from_bytes(py, bytes) {
+                Ok(text) => text.into_any(),
+                Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => {
                     return Err(OperationalError::new_err(format!(
-                        "Could not decode to UTF-8 column '{column}'; CAST({column} AS BLOB) reads its bytes"
+                        "Could not decode to UTF-8 column '{}' with text '{}'",
+                        column(),
+                        String::from_utf8_lossy(bytes)
                     )));
                 }
+                Err(error) => return Err(error),
             },
-            Value::Blob(bytes) => PyBytes::new(py, bytes).into_any(),
-        })
+            TextFactory::Bytes => PyBytes::new(py, bytes).into_any(),
+            TextFactory::ByteArray => PyByteArray::new(py, bytes).into_any(),
+            TextFactory::Call(factory) => factory.call1((PyBytes::new(py, bytes),))?,
+        },
+    })
+}
+
+/// What a converter is given: the bytes of a value as TEXT or BLOB; `None` for NULL.
+pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Bound<'py, PyBytes>> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(PyBytes::new(py, number.to_string().as_bytes())),
+        ValueRef::Real(number) => Some(PyBytes::new(py, format!("{number:?}").as_bytes())),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(PyBytes::new(py, bytes)),
+    }
+}
+
+/// For each column its converter; `None` when no column has one.
+pub(crate) fn converters(
+    py: Python<'_>,
+    detect_types: u32,
+    names: &[String],
+    declared_types: &[Option<String>],
+) -> PyResult<Option<Vec<Option<Py<PyAny>>>>> {
+    let find = |(index, name): (usize, &String)| {
+        if detect_types & PARSE_COLNAMES != 0
+            && let Some((_, rest)) = name.rsplit_once('[')
+            && let Some((key, _)) = rest.split_once(']')
+            && let Some(converter) = adapt::converter(py, key)?
+        {
+            return Ok(Some(converter.unbind()));
+        }
+        if detect_types & PARSE_DECLTYPES != 0
+            && let Some(Some(declared)) = declared_types.get(index)
+        {
+            // NUMBER(10) is NUMBER, and "INTEGER PRIMARY KEY" INTEGER.
+            let key = declared.split([' ', '(']).next().unwrap_or_default();
+            return Ok(adapt::converter(py, key)?.map(Bound::unbind));
+        }
+        Ok(None)
     };
-    let values = row.columns().iter().zip(row.values()).map(to_python);
-    PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)
+    let found = names.iter().enumerate().map(find).collect::<PyResult<Vec<_>>>()?;
+    Ok(found.iter().any(Option::is_some).then_some(found))
 }

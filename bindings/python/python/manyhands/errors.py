@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import List, Optional
 
 
 class Warning(Exception):  # noqa: A001 (the DB-API's name)
@@ -51,6 +51,28 @@ class LockTimeout(OperationalError):
     ``sqlite_errorname`` is ``SQLITE_BUSY``: what handles the sqlite3 module's "database is locked"
     handles this too.
     """
+
+
+class ConflictError(OperationalError):
+    """Something that an optimistic transaction has seen was changed by others before its commit.
+
+    Nothing was written; run the transaction again, or give it to :meth:`Connection.run`, which does so.
+    """
+
+    statement: str = ""
+    """The statement whose result has changed."""
+
+    number: int = 0
+    """Its number in the transaction; the first is 1."""
+
+    seen: str = ""
+    """What it showed."""
+
+    now: str = ""
+    """What it shows now."""
+
+    tables: List[str] = []
+    """The tables that it reads or writes."""
 
 
 class IntegrityError(DatabaseError):

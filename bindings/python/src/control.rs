@@ -1,0 +1,220 @@
+//! Transaction control: when a transaction begins by itself, and how it ends.
+//!
+//! Python knows two ways. The old one, `isolation_level`, begins a transaction before an INSERT, UPDATE,
+//! DELETE or REPLACE when none is open. The new one, `autocommit`, is either SQLite's own (True), or
+//! always has a transaction open (False).
+//! <https://docs.python.org/3/library/sqlite3.html#transaction-control>
+
+use core::sync::atomic::Ordering;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt, PyString};
+
+use crate::connection::Connection;
+
+/// The attribute `isolation_level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum IsolationLevel {
+    None,
+    Unnamed,
+    Deferred,
+    Immediate,
+    Exclusive,
+}
+
+impl IsolationLevel {
+    const ALL: [(IsolationLevel, &'static str, &'static str); 4] = [
+        // With its space: what a trace callback of the standard module shows.
+        (IsolationLevel::Unnamed, "", "BEGIN "),
+        (IsolationLevel::Deferred, "DEFERRED", "BEGIN DEFERRED"),
+        (IsolationLevel::Immediate, "IMMEDIATE", "BEGIN IMMEDIATE"),
+        (IsolationLevel::Exclusive, "EXCLUSIVE", "BEGIN EXCLUSIVE"),
+    ];
+
+    fn from_number(number: u8) -> Option<(IsolationLevel, &'static str, &'static str)> {
+        IsolationLevel::ALL.into_iter().find(|(level, _, _)| *level as u8 == number)
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for IsolationLevel {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<IsolationLevel> {
+        if value.is_none() {
+            return Ok(IsolationLevel::None);
+        }
+        let text = value
+            .cast::<PyString>()
+            .map_err(|_| PyTypeError::new_err("isolation_level must be str or None"))?;
+        let text = text.to_cow()?;
+        let found =
+            IsolationLevel::ALL.into_iter().find(|(_, name, _)| name.eq_ignore_ascii_case(&text));
+        found.map(|(level, _, _)| level).ok_or_else(|| {
+            PyValueError::new_err(
+                "isolation_level string must be '', 'DEFERRED', 'IMMEDIATE', or 'EXCLUSIVE'",
+            )
+        })
+    }
+}
+
+/// The attribute `autocommit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Autocommit(pub(crate) i8);
+
+impl Autocommit {
+    pub(crate) const LEGACY: i8 = -1;
+    pub(crate) const DISABLED: i8 = 0;
+    pub(crate) const ENABLED: i8 = 1;
+}
+
+impl<'py> FromPyObject<'_, 'py> for Autocommit {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Autocommit> {
+        if let Ok(flag) = value.cast::<PyBool>() {
+            return Ok(Autocommit(if flag.is_true() { Autocommit::ENABLED } else { Autocommit::DISABLED }));
+        }
+        if value.is_instance_of::<PyInt>() && value.extract::<i8>().is_ok_and(|n| n == Autocommit::LEGACY) {
+            return Ok(Autocommit(Autocommit::LEGACY));
+        }
+        Err(PyValueError::new_err(
+            "autocommit must be True, False, or sqlite3.LEGACY_TRANSACTION_CONTROL",
+        ))
+    }
+}
+
+#[pymethods]
+impl Connection {
+    /// Commits the open transaction; does nothing without one.
+    pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, "COMMIT")
+    }
+
+    /// Rolls back the open transaction; does nothing without one.
+    pub(crate) fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py, "ROLLBACK")
+    }
+
+    /// True while a transaction is open.
+    #[getter]
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        self.call(py, |connection| Ok(!connection.is_autocommit()))
+    }
+
+    /// Which BEGIN precedes an INSERT, UPDATE, DELETE or REPLACE: "", "DEFERRED", "IMMEDIATE",
+    /// "EXCLUSIVE"; None for none.
+    #[getter]
+    fn isolation_level(&self) -> PyResult<Option<&'static str>> {
+        self.check_open()?;
+        let level = IsolationLevel::from_number(self.isolation_level.load(Ordering::Relaxed));
+        Ok(level.map(|(_, name, _)| name))
+    }
+
+    /// None commits an open transaction.
+    #[setter]
+    fn set_isolation_level(&self, py: Python<'_>, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        let level = match &value {
+            Some(value) => value.extract::<IsolationLevel>()?,
+            None => IsolationLevel::None,
+        };
+        self.isolation_level.store(level as u8, Ordering::Relaxed);
+        if level == IsolationLevel::None {
+            self.end_with(py, "COMMIT")?;
+        }
+        Ok(())
+    }
+
+    /// True: SQLite's autocommit. False: a transaction is always open. LEGACY_TRANSACTION_CONTROL: as
+    /// `isolation_level` says.
+    #[getter]
+    fn autocommit(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.check(py)?;
+        match self.autocommit.load(Ordering::Relaxed) {
+            Autocommit::ENABLED => Ok(PyBool::new(py, true).to_owned().into_any().unbind()),
+            Autocommit::DISABLED => Ok(PyBool::new(py, false).to_owned().into_any().unbind()),
+            legacy => Ok(legacy.into_pyobject(py)?.into_any().unbind()),
+        }
+    }
+
+    #[setter]
+    fn set_autocommit(&self, py: Python<'_>, value: Autocommit) -> PyResult<()> {
+        self.check(py)?;
+        match value.0 {
+            Autocommit::ENABLED => self.end_with(py, "COMMIT")?,
+            Autocommit::DISABLED => self.begin(py)?,
+            _ => {}
+        }
+        self.autocommit.store(value.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().check(slf.py())?;
+        Ok(slf)
+    }
+
+    /// Commits, or rolls back when the block raised. Does nothing when `autocommit` is True.
+    #[pyo3(signature = (kind, error, traceback, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        kind: &Bound<'_, PyAny>,
+        error: &Bound<'_, PyAny>,
+        traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let _ = (error, traceback);
+        if self.autocommit.load(Ordering::Relaxed) == Autocommit::ENABLED {
+            return Ok(false);
+        }
+        if !kind.is_none() {
+            self.rollback(py)?;
+            return Ok(false);
+        }
+        self.commit(py).inspect_err(|_| {
+            // The first error is what the block raises.
+            let _ = self.rollback(py);
+        })?;
+        Ok(false)
+    }
+}
+
+impl Connection {
+    /// What must begin a transaction before a statement that changes rows, if anything.
+    pub(crate) fn implicit_begin(&self) -> Option<&'static str> {
+        if self.autocommit.load(Ordering::Relaxed) != Autocommit::LEGACY {
+            return None;
+        }
+        let level = IsolationLevel::from_number(self.isolation_level.load(Ordering::Relaxed));
+        level.map(|(_, _, begin)| begin)
+    }
+
+    /// Begins a transaction, unless one is open.
+    pub(crate) fn begin(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |connection| {
+            if connection.is_autocommit() {
+                connection.execute("BEGIN", &[])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends the open transaction, and with `autocommit=False` begins the next one.
+    fn end(&self, py: Python<'_>, how: &'static str) -> PyResult<()> {
+        self.end_with(py, how)?;
+        if self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED {
+            self.begin(py)?;
+        }
+        Ok(())
+    }
+
+    fn end_with(&self, py: Python<'_>, how: &'static str) -> PyResult<()> {
+        self.call(py, |connection| {
+            if !connection.is_autocommit() {
+                connection.execute(how, &[])?;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,683 @@
+//! A cursor: executes statements, and shows their rows.
+
+use core::ops::Deref;
+use std::sync::Mutex;
+
+use manyhands::{Outcome, Value};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+
+use crate::connection::{Connection, lock};
+use crate::control::Autocommit;
+use crate::error::ProgrammingError;
+use crate::execution::{self, RowBuffer, Rows};
+use crate::row::Row;
+use crate::statement::Statement;
+use crate::value::{self, TextFactory};
+
+/// How many rows are fetched while the GIL is released once.
+const CHUNK_ROWS: usize = 128;
+
+/// Executes statements on a connection, one after the other, and shows the rows of the last one.
+#[pyclass(subclass, weakref, frozen, module = "manyhands._manyhands")]
+pub(crate) struct Cursor {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None` until `__init__` was called.
+    connection: Option<Py<Connection>>,
+    closed: bool,
+    /// A method runs: none can be called.
+    busy: bool,
+    arraysize: u32,
+    row_factory: Option<Py<PyAny>>,
+    description: Option<Py<PyTuple>>,
+    /// `None` after the last row.
+    shown: Option<Box<Shown>>,
+    rowcount: Rowcount,
+    lastrowid: Lastrowid,
+}
+
+/// The rows of the last statement.
+struct Shown {
+    /// `None` when all are in the buffer.
+    rows: Option<Rows>,
+    /// Always holds the next row: a statement is stepped before its row is asked for, so that its end, and
+    /// the end of its snapshot, come with its last row.
+    buffer: RowBuffer,
+    /// Index in the buffer.
+    next: usize,
+    columns: usize,
+    /// For each column, if any has one.
+    converters: Option<Vec<Option<Py<PyAny>>>>,
+}
+
+/// What a statement counted. The engine is asked when the application asks: what was asked for counts as seen.
+enum Rowcount {
+    Known(i64),
+    /// Those of `executemany`, and what others of them have changed.
+    Of(Vec<Outcome>, u64),
+}
+
+impl Default for Rowcount {
+    fn default() -> Rowcount {
+        Rowcount::Known(-1)
+    }
+}
+
+#[derive(Default)]
+enum Lastrowid {
+    #[default]
+    None,
+    Known(i64),
+    Of(Outcome),
+}
+
+/// While it lives, no other method of the cursor can be called.
+struct Busy<'a> {
+    cursor: &'a Cursor,
+    connection: Py<Connection>,
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        lock(&self.cursor.state).busy = false;
+    }
+}
+
+impl Deref for Busy<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection.get()
+    }
+}
+
+#[pymethods]
+impl Cursor {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Cursor {
+        Cursor { state: Mutex::new(State { arraysize: 1, ..State::default() }) }
+    }
+
+    #[pyo3(signature = (connection, /))]
+    fn __init__(&self, py: Python<'_>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
+        let connection = connection.cast::<Connection>().map_err(PyErr::from)?;
+        if lock(&self.state).busy {
+            return Err(recursive());
+        }
+        connection.get().check_thread(py)?;
+        let old = std::mem::replace(
+            &mut *lock(&self.state),
+            State { connection: Some(connection.clone().unbind()), arraysize: 1, ..State::default() },
+        );
+        old.end(py);
+        Ok(())
+    }
+
+    /// Executes one statement, with a sequence of values for `?` or a mapping for `:name`.
+    #[pyo3(signature = (sql, parameters = None, /))]
+    pub(crate) fn execute<'py>(
+        slf: Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
+        parameters: Option<Given<'py>>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run(slf.py(), sql, parameters.as_ref().map(|given| &given.0))?;
+        Ok(slf)
+    }
+
+    /// Executes an INSERT, UPDATE, DELETE or REPLACE once for each of the parameters.
+    #[pyo3(signature = (sql, seq_of_parameters, /))]
+    pub(crate) fn executemany<'py>(
+        slf: Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
+        seq_of_parameters: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run_many(slf.py(), sql, seq_of_parameters)?;
+        Ok(slf)
+    }
+
+    /// Executes all statements of a script. With LEGACY_TRANSACTION_CONTROL, commits first.
+    #[pyo3(signature = (sql_script, /))]
+    pub(crate) fn executescript<'py>(
+        slf: Bound<'py, Self>,
+        sql_script: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run_script(slf.py(), sql_script)?;
+        Ok(slf)
+    }
+
+    /// The next row; None after the last.
+    fn fetchone<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Cursor::next_row(slf)
+    }
+
+    /// Up to `size` further rows; `arraysize` by default.
+    #[pyo3(signature = (size = None))]
+    fn fetchmany<'py>(slf: &Bound<'py, Self>, size: Option<i32>) -> PyResult<Bound<'py, PyList>> {
+        let size = match size {
+            Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
+            None => lock(&slf.get().state).arraysize as usize,
+        };
+        // As in the standard module, 0 is all.
+        Cursor::rows_up_to(slf, if size == 0 { usize::MAX } else { size })
+    }
+
+    /// All further rows.
+    fn fetchall<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        Cursor::rows_up_to(slf, usize::MAX)
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Cursor::next_row(slf)
+    }
+
+    /// Ends the statement. The cursor cannot be used after it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let shown = {
+            let mut state = lock(&self.state);
+            if state.busy {
+                return Err(recursive());
+            }
+            let Some(connection) = &state.connection else { return Err(uninitialised()) };
+            connection.get().check_thread(py)?;
+            connection.get().check_open()?;
+            state.closed = true;
+            state.shown.take()
+        };
+        end(py, shown);
+        Ok(())
+    }
+
+    /// Does nothing; the DB-API asks for it.
+    #[pyo3(signature = (sizes, /))]
+    fn setinputsizes(&self, sizes: &Bound<'_, PyAny>) {
+        let _ = sizes;
+    }
+
+    /// Does nothing; the DB-API asks for it.
+    #[pyo3(signature = (size, column = None, /))]
+    fn setoutputsize(&self, size: &Bound<'_, PyAny>, column: Option<&Bound<'_, PyAny>>) {
+        let _ = (size, column);
+    }
+
+    /// The connection that made the cursor.
+    #[getter]
+    fn connection(&self, py: Python<'_>) -> Option<Py<Connection>> {
+        lock(&self.state).connection.as_ref().map(|connection| connection.clone_ref(py))
+    }
+
+    /// For each column a tuple of seven, its name first; None for a statement without rows.
+    #[getter]
+    fn description(&self, py: Python<'_>) -> Option<Py<PyTuple>> {
+        self.description_of(py).map(Bound::unbind)
+    }
+
+    /// Rows changed by the last INSERT, UPDATE, DELETE or REPLACE; -1 for other statements. In an optimistic
+    /// transaction, what was asked for counts as seen.
+    #[getter]
+    fn rowcount(&self, py: Python<'_>) -> PyResult<i64> {
+        let (connection, outcomes, known) = {
+            let state = lock(&self.state);
+            match (&state.connection, &state.rowcount) {
+                (_, Rowcount::Known(count)) => return Ok(*count),
+                (None, _) => return Ok(-1),
+                (Some(connection), Rowcount::Of(outcomes, known)) => {
+                    (connection.clone_ref(py), outcomes.clone(), *known)
+                }
+            }
+        };
+        let ask = |engine: &mut manyhands::Connection| {
+            outcomes.iter().try_fold(known, |sum, outcome| Ok(sum + execution::changes_of(engine, outcome)?))
+        };
+        let count = match connection.get().check_open() {
+            Ok(()) => connection.get().call(py, ask)?,
+            // It cannot change any more.
+            Err(_) => outcomes.iter().map(Outcome::changes).sum::<u64>() + known,
+        };
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        lock(&self.state).rowcount = Rowcount::Known(count);
+        Ok(count)
+    }
+
+    /// The rowid of the connection's last insert, as of the last `execute`; None before the first. In an
+    /// optimistic transaction, what was asked for counts as seen.
+    #[getter]
+    fn lastrowid(&self, py: Python<'_>) -> PyResult<Option<i64>> {
+        let (connection, outcome) = {
+            let state = lock(&self.state);
+            match (&state.connection, &state.lastrowid) {
+                (None, _) | (_, Lastrowid::None) => return Ok(None),
+                (_, Lastrowid::Known(rowid)) => return Ok(Some(*rowid)),
+                (Some(connection), Lastrowid::Of(outcome)) => {
+                    (connection.clone_ref(py), outcome.clone())
+                }
+            }
+        };
+        let rowid = match connection.get().check_open() {
+            Ok(()) => connection
+                .get()
+                .call(py, |engine| execution::last_insert_rowid_of(engine, &outcome))?,
+            Err(_) => outcome.last_insert_rowid(),
+        };
+        lock(&self.state).lastrowid = Lastrowid::Known(rowid);
+        Ok(Some(rowid))
+    }
+
+    /// How many rows `fetchmany` returns by default.
+    #[getter]
+    fn arraysize(&self) -> u32 {
+        lock(&self.state).arraysize
+    }
+
+    #[setter]
+    fn set_arraysize(&self, value: u32) {
+        lock(&self.state).arraysize = value;
+    }
+
+    /// Called with the cursor and each row as a tuple; what it returns is shown in the row's place.
+    #[getter]
+    fn row_factory(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        lock(&self.state).row_factory.as_ref().map(|factory| factory.clone_ref(py))
+    }
+
+    #[setter]
+    fn set_row_factory(&self, value: Option<Py<PyAny>>) {
+        let old = std::mem::replace(&mut lock(&self.state).row_factory, value);
+        drop(old);
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(state) = self.state.try_lock() else { return Ok(()) };
+        if let Some(connection) = &state.connection {
+            visit.call(connection)?;
+        }
+        if let Some(factory) = &state.row_factory {
+            visit.call(factory)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(&self) {
+        let (connection, factory) = {
+            let mut state = lock(&self.state);
+            (state.connection.take(), state.row_factory.take())
+        };
+        drop((connection, factory));
+    }
+}
+
+/// An argument that may be left out, and that may be None too.
+pub(crate) struct Given<'py>(pub(crate) Bound<'py, PyAny>);
+
+impl<'py> FromPyObject<'_, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Given<'py>> {
+        Ok(Given(value.to_owned()))
+    }
+}
+
+impl Cursor {
+    /// A cursor as `Connection.cursor()` makes it.
+    pub(crate) fn made(connection: &Bound<'_, Connection>) -> Cursor {
+        let py = connection.py();
+        let row_factory =
+            lock(&connection.get().attributes).row_factory.as_ref().map(|factory| factory.clone_ref(py));
+        Cursor {
+            state: Mutex::new(State {
+                connection: Some(connection.clone().unbind()),
+                arraysize: 1,
+                row_factory,
+                ..State::default()
+            }),
+        }
+    }
+
+    /// As `Connection.cursor()` does with a cursor that a factory made.
+    pub(crate) fn take_row_factory(&self, py: Python<'_>, connection: &Connection) {
+        let factory = lock(&connection.attributes).row_factory.as_ref().map(|f| f.clone_ref(py));
+        if factory.is_some() {
+            let old = std::mem::replace(&mut lock(&self.state).row_factory, factory);
+            drop(old);
+        }
+    }
+
+    /// A cursor that shows what a batch's statement did.
+    pub(crate) fn show_outcome(
+        &self,
+        py: Python<'_>,
+        statement: &Statement,
+        execution: execution::Execution,
+    ) -> PyResult<()> {
+        let connection = self.connection(py).ok_or_else(uninitialised)?;
+        let mut rows = execution.rows;
+        let mut buffer = RowBuffer::default();
+        if let Some(fetched) = &mut rows {
+            fetched
+                .fetch(&mut buffer, usize::MAX)
+                .map_err(|error| crate::error::to_python(py, &error))?;
+        }
+        let done = execution::Execution { rows: None, ..execution };
+        self.show(py, connection.get(), statement, done, buffer)
+    }
+
+    pub(crate) fn description_of<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTuple>> {
+        lock(&self.state).description.as_ref().map(|description| description.bind(py).clone())
+    }
+
+    /// Checks that the cursor can be used, and keeps others off.
+    fn enter(&self, py: Python<'_>) -> PyResult<Busy<'_>> {
+        let mut state = lock(&self.state);
+        let connection = state.connection.as_ref().ok_or_else(uninitialised)?;
+        if state.closed {
+            return Err(ProgrammingError::new_err("Cannot operate on a closed cursor."));
+        }
+        if state.busy {
+            return Err(recursive());
+        }
+        connection.get().check(py)?;
+        let connection = connection.clone_ref(py);
+        state.busy = true;
+        Ok(Busy { cursor: self, connection })
+    }
+
+    fn run(
+        &self,
+        py: Python<'_>,
+        sql: &Bound<'_, PyAny>,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let sql = sql_text(sql, "execute")?;
+        let connection = self.enter(py)?;
+        self.forget(py);
+        let statement = connection.statement(sql)?;
+        let statement = statement.get();
+        let values = statement.bind(py, &connection, parameters)?;
+        let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
+        let mut buffer = RowBuffer::default();
+        let execution = connection.call(py, |engine| {
+            if let Some(begin) = begin
+                && engine.is_autocommit()
+            {
+                engine.execute(begin, &[])?;
+            }
+            let mut execution = execution::start(engine, &statement.sql, &values)?;
+            if let Some(rows) = &mut execution.rows
+                && rows.fetch(&mut buffer, 1)? == 0
+            {
+                execution.rows = None;
+            }
+            Ok(execution)
+        })?;
+        self.show(py, &connection, statement, execution, buffer)
+    }
+
+    /// Takes over what a statement gave.
+    fn show(
+        &self,
+        py: Python<'_>,
+        connection: &Connection,
+        statement: &Statement,
+        execution: execution::Execution,
+        buffer: RowBuffer,
+    ) -> PyResult<()> {
+        let execution::Execution { columns, rows, outcome } = execution;
+        let detect_types = connection.detect_types.load(core::sync::atomic::Ordering::Relaxed);
+        let description = if columns.is_empty() {
+            None
+        } else {
+            let cut_names = detect_types & value::PARSE_COLNAMES != 0;
+            Some(statement.description(py, &columns, cut_names)?)
+        };
+        let converters = if detect_types == 0 || columns.is_empty() {
+            None
+        } else {
+            value::converters(py, detect_types, &columns, &[])?
+        };
+        let mut state = lock(&self.state);
+        state.description = description.map(Bound::unbind);
+        state.rowcount = if statement.changes_rows {
+            Rowcount::Of(vec![outcome.clone()], 0)
+        } else {
+            Rowcount::Known(-1)
+        };
+        state.lastrowid = Lastrowid::Of(outcome);
+        if buffer.rows() > 0 {
+            let columns = columns.len();
+            state.shown = Some(Box::new(Shown { rows, buffer, next: 0, columns, converters }));
+        }
+        Ok(())
+    }
+
+    fn run_many(
+        &self,
+        py: Python<'_>,
+        sql: &Bound<'_, PyAny>,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let sql = sql_text(sql, "executemany")?;
+        let connection = self.enter(py)?;
+        let mut sets = parameters.try_iter()?;
+        self.forget(py);
+        let statement = connection.statement(sql)?;
+        let statement = statement.get();
+        if !statement.changes_rows {
+            return Err(ProgrammingError::new_err("executemany() can only execute DML statements."));
+        }
+        let begin = connection.implicit_begin();
+        let mut changes = 0;
+        let mut open = Vec::new();
+        loop {
+            let mut chunk: Vec<Vec<Value>> = Vec::new();
+            let mut stopped = None;
+            while chunk.len() < CHUNK_ROWS {
+                match sets.next() {
+                    None => break,
+                    Some(set) => match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
+                        Ok(values) => chunk.push(values),
+                        Err(error) => {
+                            stopped = Some(error);
+                            break;
+                        }
+                    },
+                }
+            }
+            let ended = chunk.len() < CHUNK_ROWS;
+            connection.call(py, |engine| {
+                if let Some(begin) = begin
+                    && engine.is_autocommit()
+                {
+                    engine.execute(begin, &[])?;
+                }
+                for values in &chunk {
+                    let mut outcome = engine.execute(&statement.sql, values)?;
+                    outcome.rows.clear();
+                    if engine.is_autocommit() {
+                        changes += outcome.changes();
+                    } else {
+                        open.push(outcome);
+                    }
+                }
+                Ok(())
+            })?;
+            if let Some(error) = stopped {
+                return Err(error);
+            }
+            if ended {
+                break;
+            }
+        }
+        lock(&self.state).rowcount = Rowcount::Of(open, changes);
+        Ok(())
+    }
+
+    fn run_script(&self, py: Python<'_>, script: &Bound<'_, PyAny>) -> PyResult<()> {
+        let script = sql_text(script, "executescript")?.to_cow()?;
+        let connection = self.enter(py)?;
+        if script.contains('\0') {
+            return Err(PyValueError::new_err("embedded null character"));
+        }
+        let legacy = connection.autocommit.load(core::sync::atomic::Ordering::Relaxed) == Autocommit::LEGACY;
+        connection.call(py, |engine| {
+            if legacy && !engine.is_autocommit() {
+                engine.execute("COMMIT", &[])?;
+            }
+            engine.execute_script(&script)
+        })
+    }
+
+    /// Ends the last statement, and forgets what it did.
+    fn forget(&self, py: Python<'_>) {
+        let shown = {
+            let mut state = lock(&self.state);
+            state.rowcount = Rowcount::default();
+            state.description = None;
+            state.shown.take()
+        };
+        end(py, shown);
+    }
+
+    fn next_row<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = slf.py();
+        let this = slf.get();
+        let connection = this.enter(py)?;
+        let Some(mut shown) = lock(&this.state).shown.take() else { return Ok(None) };
+        let row = shown.row(py, &connection)?;
+        if shown.advance(py, &connection, 1)? {
+            lock(&this.state).shown = Some(shown);
+        }
+        drop(connection);
+        Cursor::made_by_factory(slf, row).map(Some)
+    }
+
+    fn rows_up_to<'py>(slf: &Bound<'py, Self>, rows_max: usize) -> PyResult<Bound<'py, PyList>> {
+        let py = slf.py();
+        let this = slf.get();
+        let list = PyList::empty(py);
+        let connection = this.enter(py)?;
+        let Some(mut shown) = lock(&this.state).shown.take() else { return Ok(list) };
+        let mut left = rows_max;
+        while left > 0 {
+            list.append(shown.row(py, &connection)?)?;
+            left -= 1;
+            // One more than is wanted: see `Shown::buffer`.
+            if !shown.advance(py, &connection, CHUNK_ROWS.min(left.max(1)))? {
+                break;
+            }
+        }
+        if shown.next < shown.buffer.rows() {
+            lock(&this.state).shown = Some(shown);
+        }
+        drop(connection);
+        if lock(&this.state).row_factory.is_some() {
+            for index in 0..list.len() {
+                let row = list.get_item(index)?.cast_into::<PyTuple>()?;
+                list.set_item(index, Cursor::made_by_factory(slf, row)?)?;
+            }
+        }
+        Ok(list)
+    }
+
+    /// What `row_factory` makes of a row.
+    fn made_by_factory<'py>(
+        slf: &Bound<'py, Self>,
+        row: Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let factory = match &lock(&slf.get().state).row_factory {
+            None => return Ok(row.into_any()),
+            Some(factory) => factory.bind(py).clone(),
+        };
+        if factory.is(py.get_type::<Row>()) {
+            return Ok(Bound::new(py, Row::make(row, slf.get().description_of(py)))?.into_any());
+        }
+        factory.call1((slf, row))
+    }
+}
+
+impl Shown {
+    /// The next row.
+    fn row<'py>(&self, py: Python<'py>, connection: &Connection) -> PyResult<Bound<'py, PyTuple>> {
+        let text_factory = TextFactory::new(py, lock(&connection.attributes).text_factory.as_ref());
+        let to_python = |column| {
+            let value = self.buffer.value(self.next, column);
+            match self.converters.as_ref().and_then(|converters| converters[column].as_ref()) {
+                None => value::to_python(py, value, &text_factory, || column.to_string()),
+                Some(converter) => match value::to_bytes(py, value) {
+                    None => Ok(py.None().into_bound(py)),
+                    Some(bytes) => converter.bind(py).call1((bytes,)),
+                },
+            }
+        };
+        let values = (0..self.columns).map(to_python).collect::<PyResult<Vec<_>>>()?;
+        PyTuple::new(py, values)
+    }
+
+    /// Goes on to the following row, and fetches up to `rows_max` if none is in the buffer. False after
+    /// the last.
+    fn advance(&mut self, py: Python<'_>, connection: &Connection, rows_max: usize) -> PyResult<bool> {
+        self.next += 1;
+        if self.next < self.buffer.rows() {
+            return Ok(true);
+        }
+        self.next = 0;
+        self.buffer.clear();
+        let Some(mut rows) = self.rows.take() else { return Ok(false) };
+        let buffer = &mut self.buffer;
+        let (count, rows) = connection.call(py, move |_| {
+            let count = rows.fetch(buffer, rows_max)?;
+            Ok((count, rows))
+        })?;
+        if count > 0 {
+            self.rows = Some(rows);
+        }
+        Ok(count > 0)
+    }
+}
+
+impl State {
+    fn end(mut self, py: Python<'_>) {
+        end(py, self.shown.take());
+    }
+}
+
+/// Ends a statement: without the GIL, because SQLite's mutex is waited for.
+fn end(py: Python<'_>, shown: Option<Box<Shown>>) {
+    if let Some(rows) = shown.and_then(|mut shown| shown.rows.take()) {
+        py.detach(|| drop(rows));
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        let shown = lock(&self.state).shown.take();
+        if shown.is_some() {
+            Python::attach(|py| end(py, shown));
+        }
+    }
+}
+
+fn sql_text<'a, 'py>(sql: &'a Bound<'py, PyAny>, method: &str) -> PyResult<&'a Bound<'py, PyString>> {
+    sql.cast::<PyString>().map_err(|_| {
+        let kind = sql.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
+        PyTypeError::new_err(format!("{method}() argument 1 must be str, not {kind}"))
+    })
+}
+
+fn recursive() -> PyErr {
+    ProgrammingError::new_err("Recursive use of cursors not allowed.")
+}
+
+fn uninitialised() -> PyErr {
+    ProgrammingError::new_err("Base Cursor.__init__ not called.")
+}

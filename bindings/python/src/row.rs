@@ -1,0 +1,113 @@
+//! A row whose values are found by column name too.
+
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyIterator, PyList, PySlice, PyString, PyTuple, PyType};
+
+use crate::cursor::Cursor;
+
+/// A row, for `row_factory`: values by index and by column name, in any case.
+#[pyclass(frozen, subclass, sequence, module = "manyhands._manyhands")]
+pub(crate) struct Row {
+    values: Py<PyTuple>,
+    /// The cursor's, in which a column's name is the first of seven.
+    description: Option<Py<PyTuple>>,
+}
+
+impl Row {
+    pub(crate) fn make(values: Bound<'_, PyTuple>, description: Option<Bound<'_, PyTuple>>) -> Row {
+        Row { values: values.unbind(), description: description.map(Bound::unbind) }
+    }
+
+    fn names<'py>(&self, py: Python<'py>) -> impl Iterator<Item = PyResult<Bound<'py, PyAny>>> {
+        let description = self.description.as_ref().map(|description| description.bind(py).clone());
+        description
+            .into_iter()
+            .flat_map(|description| description.iter().map(|column| column.get_item(0)).collect::<Vec<_>>())
+    }
+}
+
+#[pymethods]
+impl Row {
+    #[new]
+    #[pyo3(signature = (cursor, data, /))]
+    fn new(
+        py: Python<'_>,
+        cursor: &Bound<'_, PyAny>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Row> {
+        // A cast asks the type itself, not `__class__`.
+        let cursor = cursor.cast::<Cursor>()?;
+        let values = data.cast::<PyTuple>()?;
+        Ok(Row::make(values.clone(), cursor.get().description_of(py)))
+    }
+
+    /// The columns' names.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let names = self.names(py).collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, names)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.values.bind(py).len()
+    }
+
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        let values = self.values.bind(py);
+        if let Ok(name) = index.cast::<PyString>() {
+            let wanted = name.to_cow()?;
+            for (position, column) in self.names(py).enumerate() {
+                let column = column?;
+                let Ok(column) = column.cast::<PyString>() else { continue };
+                if column.to_cow()?.eq_ignore_ascii_case(&wanted) {
+                    return values.get_item(position);
+                }
+            }
+            return Err(PyIndexError::new_err("No item with that key"));
+        }
+        if index.is_instance_of::<PyInt>() || index.is_instance_of::<PySlice>() {
+            return values.as_any().get_item(index);
+        }
+        Err(PyIndexError::new_err("Index must be int or string"))
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.values.bind(py).try_iter()
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        let description = match &self.description {
+            Some(description) => description.bind(py).hash()?,
+            None => 0,
+        };
+        Ok(description ^ self.values.bind(py).hash()?)
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+        operator: CompareOp,
+    ) -> PyResult<Py<PyAny>> {
+        let equal = match (operator, other.cast::<Row>()) {
+            (CompareOp::Eq | CompareOp::Ne, Ok(other)) => {
+                let other = other.get();
+                let names_equal = match (&self.description, &other.description) {
+                    (Some(one), Some(other)) => one.bind(py).eq(other)?,
+                    (one, other) => one.is_none() == other.is_none(),
+                };
+                names_equal && self.values.bind(py).eq(&other.values)?
+            }
+            _ => return Ok(py.NotImplemented()),
+        };
+        let answer = equal == matches!(operator, CompareOp::Eq);
+        Ok(answer.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let kind: Bound<'_, PyType> = slf.get_type();
+        Ok(format!("<{} object at {:p}>", kind.fully_qualified_name()?, slf.as_ptr()))
+    }
+}
