@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 
+use crate::cursor::Argument;
 use crate::error::ProgrammingError;
 
 /// `(type, protocol)` to callable.
@@ -90,17 +91,17 @@ pub(crate) fn converter<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bou
 /// Adapts a value to a protocol: by a registered adapter, the protocol's `__adapt__`, or the value's
 /// `__conform__`. Without any of them: `alternate` if it is given, else ProgrammingError.
 #[pyfunction]
-#[pyo3(signature = (obj, proto = None, alternate = None, /), text_signature = "(obj, proto=PrepareProtocol, alternate=<unrepresentable>, /)")]
+#[pyo3(signature = (obj, proto = Argument::Missing, alternate = Argument::Missing, /), text_signature = "(obj, proto=PrepareProtocol, alternate=<unrepresentable>, /)")]
 pub(crate) fn adapt<'py>(
     py: Python<'py>,
     obj: &Bound<'py, PyAny>,
-    proto: Option<Bound<'py, PyAny>>,
-    alternate: Option<Bound<'py, PyAny>>,
+    proto: Argument<'py>,
+    alternate: Argument<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let proto = proto.unwrap_or_else(|| protocol(py).into_any());
+    let proto = proto.given().cloned().unwrap_or_else(|| protocol(py).into_any());
     let adapted = adapt_to(obj, &proto)?;
     adapted
-        .or(alternate)
+        .or_else(|| alternate.given().cloned())
         .ok_or_else(|| ProgrammingError::new_err("can't adapt"))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use manyhands::{Database, Durability, Error, InterruptHandle};
+use manyhands::{Database, Durability, Error, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::control::{Autocommit, IsolationLevel};
-use crate::cursor::{Cursor, Given};
+use crate::cursor::{Argument, Cursor};
 use crate::error::{self, InternalError, ProgrammingError};
 use crate::statement::Statement;
 
@@ -128,21 +128,30 @@ impl Connection {
             "normal" => Durability::Normal,
             _ => return Err(PyValueError::new_err("durability must be 'full' or 'normal'")),
         };
-        if !matches!(transaction_mode, "auto" | "optimistic" | "immediate") {
-            return Err(PyValueError::new_err(
-                "transaction_mode must be 'auto', 'optimistic' or 'immediate'",
-            ));
-        }
+        let transaction_mode = match transaction_mode {
+            "auto" => TransactionMode::Auto,
+            "optimistic" => TransactionMode::Optimistic,
+            "immediate" => TransactionMode::Immediate,
+            _ => {
+                return Err(PyValueError::new_err(
+                    "transaction_mode must be 'auto', 'optimistic' or 'immediate'",
+                ));
+            }
+        };
         // As in SQLite, a negative timeout is none.
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0))
             .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
         this.leave(py)?;
         this.state.store(UNINITIALISED, Ordering::Relaxed);
-        let builder =
-            Database::builder(path).timeout(timeout).label(label).durability(durability).uri(uri);
+        let builder = Database::builder(path)
+            .timeout(timeout)
+            .label(label)
+            .durability(durability)
+            .transaction_mode(transaction_mode)
+            .uri(uri);
         let opened = py.detach(|| {
             caught(|| {
-                let mut connection = builder.open()?.connect()?;
+                let connection = builder.open()?.connect()?;
                 let interrupt = connection.interrupt_handle();
                 Ok((connection, interrupt))
             })
@@ -193,11 +202,11 @@ impl Connection {
     }
 
     /// A new cursor: what `factory` returns for this connection.
-    #[pyo3(signature = (factory = None))]
-    fn cursor<'py>(slf: &Bound<'py, Self>, factory: Option<Given<'py>>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (factory = Argument::Missing), text_signature = "($self, factory=Cursor)")]
+    fn cursor<'py>(slf: &Bound<'py, Self>, factory: Argument<'py>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.get().check(py)?;
-        let Some(Given(factory)) = factory else {
+        let Argument::Given(factory) = factory else {
             return Ok(Bound::new(py, Cursor::made(slf))?.into_any());
         };
         let made = factory.call1((slf,))?;
@@ -212,17 +221,17 @@ impl Connection {
     }
 
     /// Executes one statement on a new cursor, and returns that.
-    #[pyo3(signature = (sql, parameters = None, /))]
+    #[pyo3(signature = (sql, parameters = Argument::Missing, /), text_signature = "($self, sql, parameters=(), /)")]
     fn execute<'py>(
         slf: &Bound<'py, Self>,
         sql: &Bound<'py, PyAny>,
-        parameters: Option<Given<'py>>,
+        parameters: Argument<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match Connection::own_cursor(slf)? {
             MadeCursor::Own(cursor) => Ok(Cursor::execute(cursor, sql, parameters)?.into_any()),
             MadeCursor::Other(cursor) => match parameters {
-                Some(Given(parameters)) => cursor.call_method1("execute", (sql, parameters)),
-                None => cursor.call_method1("execute", (sql,)),
+                Argument::Given(parameters) => cursor.call_method1("execute", (sql, parameters)),
+                Argument::Missing => cursor.call_method1("execute", (sql,)),
             },
         }
     }
@@ -255,7 +264,10 @@ impl Connection {
     /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
-        self.call(py, |connection| Ok(connection.total_changes()))
+        self.call(py, |connection| {
+            connection.settle()?;
+            Ok(connection.total_changes())
+        })
     }
 
     /// Given to new cursors, where it makes something else of each row.

@@ -114,11 +114,8 @@ impl Connection {
 
     /// None commits an open transaction.
     #[setter]
-    fn set_isolation_level(&self, py: Python<'_>, value: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        let level = match &value {
-            Some(value) => value.extract::<IsolationLevel>()?,
-            None => IsolationLevel::None,
-        };
+    fn set_isolation_level(&self, py: Python<'_>, level: IsolationLevel) -> PyResult<()> {
+        self.check(py)?;
         self.isolation_level.store(level as u8, Ordering::Relaxed);
         if level == IsolationLevel::None {
             self.end_with(py, "COMMIT")?;

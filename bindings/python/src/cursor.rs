@@ -3,7 +3,7 @@
 use core::ops::Deref;
 use std::sync::Mutex;
 
-use manyhands::{Outcome, Value};
+use manyhands::{Execution, Outcome, RowBuffer, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -12,7 +12,6 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
 use crate::error::ProgrammingError;
-use crate::execution::{self, RowBuffer, Rows};
 use crate::row::Row;
 use crate::statement::Statement;
 use crate::value::{self, TextFactory};
@@ -45,7 +44,7 @@ struct State {
 /// The rows of the last statement.
 struct Shown {
     /// `None` when all are in the buffer.
-    rows: Option<Rows>,
+    rows: Option<manyhands::Cursor>,
     /// Always holds the next row: a statement is stepped before its row is asked for, so that its end, and
     /// the end of its snapshot, come with its last row.
     buffer: RowBuffer,
@@ -121,13 +120,13 @@ impl Cursor {
     }
 
     /// Executes one statement, with a sequence of values for `?` or a mapping for `:name`.
-    #[pyo3(signature = (sql, parameters = None, /))]
+    #[pyo3(signature = (sql, parameters = Argument::Missing, /), text_signature = "($self, sql, parameters=(), /)")]
     pub(crate) fn execute<'py>(
         slf: Bound<'py, Self>,
         sql: &Bound<'py, PyAny>,
-        parameters: Option<Given<'py>>,
+        parameters: Argument<'py>,
     ) -> PyResult<Bound<'py, Self>> {
-        slf.get().run(slf.py(), sql, parameters.as_ref().map(|given| &given.0))?;
+        slf.get().run(slf.py(), sql, parameters.given())?;
         Ok(slf)
     }
 
@@ -236,8 +235,11 @@ impl Cursor {
                 }
             }
         };
+        // The last is the first to be asked: it makes all of its transaction certain.
         let ask = |engine: &mut manyhands::Connection| {
-            outcomes.iter().try_fold(known, |sum, outcome| Ok(sum + execution::changes_of(engine, outcome)?))
+            let last = outcomes.last().map_or(Ok(0), |last| engine.changes_of(last))?;
+            let rest = outcomes.iter().rev().skip(1).map(Outcome::changes).sum::<u64>();
+            Ok(known + rest + last)
         };
         let count = match connection.get().check_open() {
             Ok(()) => connection.get().call(py, ask)?,
@@ -264,9 +266,7 @@ impl Cursor {
             }
         };
         let rowid = match connection.get().check_open() {
-            Ok(()) => connection
-                .get()
-                .call(py, |engine| execution::last_insert_rowid_of(engine, &outcome))?,
+            Ok(()) => connection.get().call(py, |engine| engine.last_insert_rowid_of(&outcome))?,
             Err(_) => outcome.last_insert_rowid(),
         };
         lock(&self.state).lastrowid = Lastrowid::Known(rowid);
@@ -317,13 +317,25 @@ impl Cursor {
 }
 
 /// An argument that may be left out, and that may be None too.
-pub(crate) struct Given<'py>(pub(crate) Bound<'py, PyAny>);
+pub(crate) enum Argument<'py> {
+    Missing,
+    Given(Bound<'py, PyAny>),
+}
 
-impl<'py> FromPyObject<'_, 'py> for Given<'py> {
+impl<'py> FromPyObject<'_, 'py> for Argument<'py> {
     type Error = PyErr;
 
-    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Given<'py>> {
-        Ok(Given(value.to_owned()))
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Argument<'py>> {
+        Ok(Argument::Given(value.to_owned()))
+    }
+}
+
+impl<'py> Argument<'py> {
+    pub(crate) fn given(&self) -> Option<&Bound<'py, PyAny>> {
+        match self {
+            Argument::Missing => None,
+            Argument::Given(value) => Some(value),
+        }
     }
 }
 
@@ -350,25 +362,6 @@ impl Cursor {
             let old = std::mem::replace(&mut lock(&self.state).row_factory, factory);
             drop(old);
         }
-    }
-
-    /// A cursor that shows what a batch's statement did.
-    pub(crate) fn show_outcome(
-        &self,
-        py: Python<'_>,
-        statement: &Statement,
-        execution: execution::Execution,
-    ) -> PyResult<()> {
-        let connection = self.connection(py).ok_or_else(uninitialised)?;
-        let mut rows = execution.rows;
-        let mut buffer = RowBuffer::default();
-        if let Some(fetched) = &mut rows {
-            fetched
-                .fetch(&mut buffer, usize::MAX)
-                .map_err(|error| crate::error::to_python(py, &error))?;
-        }
-        let done = execution::Execution { rows: None, ..execution };
-        self.show(py, connection.get(), statement, done, buffer)
     }
 
     pub(crate) fn description_of<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTuple>> {
@@ -411,11 +404,12 @@ impl Cursor {
             {
                 engine.execute(begin, &[])?;
             }
-            let mut execution = execution::start(engine, &statement.sql, &values)?;
-            if let Some(rows) = &mut execution.rows
-                && rows.fetch(&mut buffer, 1)? == 0
-            {
-                execution.rows = None;
+            let mut execution = engine.start(&statement.sql, &values)?;
+            if let Some(mut rows) = execution.rows.take() {
+                let count = rows.fetch(&mut buffer, 1)?;
+                // SQLite may have compiled the statement anew.
+                execution.columns = rows.columns();
+                execution.rows = (count > 0).then_some(rows);
             }
             Ok(execution)
         })?;
@@ -428,10 +422,10 @@ impl Cursor {
         py: Python<'_>,
         connection: &Connection,
         statement: &Statement,
-        execution: execution::Execution,
+        execution: Execution,
         buffer: RowBuffer,
     ) -> PyResult<()> {
-        let execution::Execution { columns, rows, outcome } = execution;
+        let Execution { columns, rows, outcome } = execution;
         let detect_types = connection.detect_types.load(core::sync::atomic::Ordering::Relaxed);
         let description = if columns.is_empty() {
             None
@@ -442,7 +436,7 @@ impl Cursor {
         let converters = if detect_types == 0 || columns.is_empty() {
             None
         } else {
-            value::converters(py, detect_types, &columns, &[])?
+            statement.converters(py, connection, detect_types, &columns)?
         };
         let mut state = lock(&self.state);
         state.description = description.map(Bound::unbind);

@@ -18,9 +18,7 @@ pyo3::import_exception!(manyhands.errors, ProgrammingError);
 /// SQLite's primary result codes (<https://sqlite.org/rescode.html>).
 pub(crate) mod primary {
     pub(crate) const INTERNAL: i32 = 2;
-    pub(crate) const BUSY: i32 = 5;
     pub(crate) const NOMEM: i32 = 7;
-    pub(crate) const INTERRUPT: i32 = 9;
     pub(crate) const CORRUPT: i32 = 11;
     pub(crate) const NOTFOUND: i32 = 12;
     pub(crate) const TOOBIG: i32 = 18;
@@ -32,18 +30,17 @@ pub(crate) mod primary {
 
 /// The exception that the standard module raises for the same code, with the same text and attributes.
 pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
-    let code = match error.code() {
-        Some(code) => Some(code),
-        None if error.is_timeout() => Some(Code(primary::BUSY)),
-        None if error.is_interrupt() => Some(Code(primary::INTERRUPT)),
-        None => None,
-    };
+    let code = error.nearest_code();
     let text = match (error.sqlite_message(), error.statement_index()) {
         (Some(message), None) => message.to_string(),
         (Some(message), Some(index)) => format!("statement {index} of the batch: {message}"),
         (None, _) => error.to_string(),
     };
-    let exception = if error.is_timeout() {
+    let exception = if error.is_several_statements() {
+        several_statements(py)
+    } else if error.is_forked() {
+        ProgrammingError::new_err(text)
+    } else if error.is_timeout() {
         LockTimeout::new_err(text)
     } else if error.is_conflict() {
         ConflictError::new_err(text)
@@ -52,6 +49,10 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
             Some(primary::INTERNAL | primary::NOTFOUND) => InternalError::new_err(text),
             Some(primary::NOMEM) => return PyMemoryError::new_err(text),
             Some(primary::CORRUPT) => DatabaseError::new_err(text),
+            // What the standard module says of a limit that it checks itself.
+            Some(primary::TOOBIG) if text == "statement too long" => {
+                DataError::new_err("query string is too large")
+            }
             Some(primary::TOOBIG) => DataError::new_err(text),
             Some(primary::CONSTRAINT | primary::MISMATCH) => IntegrityError::new_err(text),
             Some(primary::MISUSE | primary::RANGE) => InterfaceError::new_err(text),
@@ -86,6 +87,11 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Ok(()) => exception,
         Err(failure) => failure,
     }
+}
+
+fn several_statements(py: Python<'_>) -> PyErr {
+    const TEXT: &str = "You can only execute one statement at a time.";
+    if py.version_info() >= (3, 12) { ProgrammingError::new_err(TEXT) } else { Warning::new_err(TEXT) }
 }
 
 /// ERROR, PERM, ABORT, BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, EMPTY, SCHEMA.

@@ -17,7 +17,6 @@ mod adapt;
 mod connection;
 mod control;
 mod cursor;
-mod execution;
 mod statement;
 mod error;
 mod row;

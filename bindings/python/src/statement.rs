@@ -9,7 +9,6 @@ use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
-use crate::execution;
 use crate::value;
 
 /// The text of a statement, and what is found out about it only once.
@@ -20,6 +19,7 @@ pub(crate) struct Statement {
     pub(crate) changes_rows: bool,
     names: Mutex<Option<Arc<[Option<String>]>>>,
     description: Mutex<Option<(Arc<[String]>, bool, Py<PyTuple>)>>,
+    declared_types: Mutex<Option<(Arc<[String]>, Arc<[Option<String>]>)>>,
 }
 
 impl Statement {
@@ -33,6 +33,7 @@ impl Statement {
             sql,
             names: Mutex::new(None),
             description: Mutex::new(None),
+            declared_types: Mutex::new(None),
         })
     }
 
@@ -58,6 +59,36 @@ impl Statement {
         *lock(&self.description) =
             Some((Arc::clone(columns), cut_names, description.clone().unbind()));
         Ok(description)
+    }
+}
+
+impl Statement {
+    /// For each of the columns its converter; `None` when none has one. They are looked up anew each time,
+    /// since the registry is the application's.
+    pub(crate) fn converters(
+        &self,
+        py: Python<'_>,
+        connection: &Connection,
+        detect_types: u32,
+        columns: &Arc<[String]>,
+    ) -> PyResult<Option<Vec<Option<Py<PyAny>>>>> {
+        if detect_types & value::PARSE_DECLTYPES == 0 {
+            return value::converters(py, detect_types, columns, &[]);
+        }
+        let known = lock(&self.declared_types)
+            .as_ref()
+            .filter(|(known, _)| Arc::ptr_eq(known, columns))
+            .map(|(_, types)| Arc::clone(types));
+        let types = match known {
+            Some(types) => types,
+            None => {
+                let types = connection.call(py, |engine| engine.declared_types(&self.sql))?;
+                let types = Arc::<[Option<String>]>::from(types);
+                *lock(&self.declared_types) = Some((Arc::clone(columns), Arc::clone(&types)));
+                types
+            }
+        };
+        value::converters(py, detect_types, columns, &types)
     }
 }
 
@@ -171,7 +202,7 @@ impl Statement {
         if let Some(names) = &*lock(&self.names) {
             return Ok(Arc::clone(names));
         }
-        let names = connection.call(py, |engine| execution::parameter_names(engine, &self.sql))?;
+        let names: Arc<[Option<String>]> = connection.call(py, |engine| engine.parameter_names(&self.sql))?.into();
         *lock(&self.names) = Some(Arc::clone(&names));
         Ok(names)
     }

@@ -150,6 +150,8 @@ pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Boun
         ValueRef::Null => None,
         ValueRef::Integer(number) => Some(PyBytes::new(py, number.to_string().as_bytes())),
         ValueRef::Real(number) => Some(PyBytes::new(py, format!("{number:?}").as_bytes())),
+        // As the standard module has it.
+        ValueRef::Blob([]) => None,
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(PyBytes::new(py, bytes)),
     }
 }

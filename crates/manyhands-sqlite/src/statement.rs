@@ -173,6 +173,18 @@ impl Statement {
         Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
     }
 
+    /// The type that a column was declared with; `None` for an expression, and when none was given.
+    pub fn declared_type(&self, index: usize) -> Option<String> {
+        let index = c_int::try_from(index).ok()?;
+        // SAFETY: the statement is alive; an index that does not exist gives null.
+        let name = unsafe { ffi::sqlite3_column_decltype(self.raw(), index) };
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: a zero-terminated text that lives until the statement is next compiled or asked.
+        Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
     /// How often SQLite has compiled the statement again because the schema had changed. Then its
     /// columns may be others.
     pub fn recompilations(&self) -> u32 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::error::ErrorKind;
 use crate::ids::Rewriting;
 use crate::optimistic::is_begin_concurrent;
 use crate::options::Durability;
@@ -22,6 +23,20 @@ impl Connection {
         let names = prepared.statement.parameter_names();
         self.put_back(prepared);
         Ok(names)
+    }
+
+    /// For each column of a statement's rows the type that it was declared with; `None` for an expression.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        self.begin_operation()?;
+        let Some(prepared) = self.find_prepared(sql)? else { return Ok(Vec::new()) };
+        let statement = &prepared.statement;
+        let types = (0..statement.column_count()).map(|column| statement.declared_type(column));
+        let types = types.collect();
+        self.put_back(prepared);
+        Ok(types)
     }
 
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
@@ -44,10 +59,8 @@ impl Connection {
         let Some(mut prepared) = prepared else { return Ok(None) };
         // It is found again by what the application wrote, white space and comments included.
         prepared.sql = sql.into();
-        if self.has_statement(&text[used..])? {
-            return Err(Error::refused(
-                "more than one statement was given; use execute_script, or batch",
-            ));
+        if self.has_statement(&text[used..]) {
+            return Err(Error::new(ErrorKind::SeveralStatements));
         }
         Ok(Some(prepared))
     }
@@ -87,10 +100,10 @@ impl Connection {
         }
     }
 
-    /// Whether `sql` has a statement, which is not executed.
-    fn has_statement(&self, sql: &str) -> Result<bool, Error> {
+    /// Whether `sql` has a statement, which is not executed, or what was meant to be one.
+    fn has_statement(&self, sql: &str) -> bool {
         let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::All);
-        Ok(compiled.map_err(|error| self.describe(error))?.0.is_some())
+        compiled.map_or(true, |(compiled, _)| compiled.is_some())
     }
 
     /// Keeps a compiled statement for its next use.

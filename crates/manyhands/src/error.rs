@@ -31,6 +31,8 @@ pub(crate) enum ErrorKind {
     Forked,
     /// The statement is not possible here; the text says what to do.
     Refused(String),
+    /// More than one statement, where one was wanted.
+    SeveralStatements,
     /// The queue file was damaged, or the evidence lost, while a leader was executing the request.
     OutcomeUnknown { path: PathBuf },
     /// A value could not be read as the type that was asked for.
@@ -159,6 +161,11 @@ impl Error {
         matches!(*self.kind, ErrorKind::Refused(_))
     }
 
+    /// True when more than one statement was given where one was wanted. None was executed.
+    pub fn is_several_statements(&self) -> bool {
+        matches!(*self.kind, ErrorKind::SeveralStatements)
+    }
+
     /// SQLite's extended result code, when the error is SQLite's.
     pub fn code(&self) -> Option<sqlite::Code> {
         match &*self.kind {
@@ -253,6 +260,9 @@ impl fmt::Display for Error {
                 f,
                 "this was opened before fork(); a child process must open the database itself"
             ),
+            ErrorKind::SeveralStatements => {
+                write!(f, "more than one statement was given; use execute_script, or batch")
+            }
             ErrorKind::Refused(text) | ErrorKind::Type(text) => write!(f, "{text}"),
             ErrorKind::OutcomeUnknown { path } => write!(
                 f,

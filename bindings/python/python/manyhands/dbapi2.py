@@ -73,10 +73,70 @@ class Connection(_manyhands.Connection):
     NotSupportedError = NotSupportedError
 
 
-def connect(database: Path, *args: Any, factory: type = Connection, **kwargs: Any) -> Any:
-    """Opens a database, and creates it if it does not exist."""
-    return factory(database, *args, **kwargs)
+_positional = (
+    "database",
+    "timeout",
+    "detect_types",
+    "isolation_level",
+    "check_same_thread",
+    "factory",
+    "cached_statements",
+    "uri",
+)
 
+
+def connect(*args: Any, **kwargs: Any) -> Any:
+    """Opens a database, and creates it if it does not exist."""
+    if len(args) > 1 and sys.version_info >= (3, 13):
+        warnings.warn(
+            "Passing more than 1 positional argument to sqlite3.connect() is deprecated. Parameters "
+            "'timeout', 'detect_types', 'isolation_level', 'check_same_thread', 'factory', "
+            "'cached_statements' and 'uri' will become keyword-only parameters in Python 3.15.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+    factory = kwargs.get("factory", args[5] if len(args) > 5 else Connection)
+    return factory(*args, **kwargs)
+
+
+def _register_adapters_and_converters() -> None:
+    def warn(what: str) -> None:
+        if sys.version_info >= (3, 12):
+            warnings.warn(
+                f"The default {what} is deprecated as of Python 3.12; "
+                "see the sqlite3 documentation for suggested replacement recipes",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+    def adapt_date(value: datetime.date) -> str:
+        warn("date adapter")
+        return value.isoformat()
+
+    def adapt_datetime(value: datetime.datetime) -> str:
+        warn("datetime adapter")
+        return value.isoformat(" ")
+
+    def convert_date(value: bytes) -> datetime.date:
+        warn("date converter")
+        return datetime.date(*map(int, value.split(b"-")))
+
+    def convert_timestamp(value: bytes) -> datetime.datetime:
+        warn("timestamp converter")
+        date, time_of_day = value.split(b" ")
+        year, month, day = map(int, date.split(b"-"))
+        whole, _, fraction = time_of_day.partition(b".")
+        hour, minute, second = map(int, whole.split(b":"))
+        microsecond = int(fraction.decode().ljust(6, "0")[:6]) if fraction else 0
+        return datetime.datetime(year, month, day, hour, minute, second, microsecond)
+
+    register_adapter(datetime.date, adapt_date)
+    register_adapter(datetime.datetime, adapt_datetime)
+    register_converter("date", convert_date)
+    register_converter("timestamp", convert_timestamp)
+
+
+_register_adapters_and_converters()
 
 collections.abc.Sequence.register(Row)
 
