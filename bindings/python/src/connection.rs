@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use manyhands::{Database, Durability, Error, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
@@ -36,7 +36,11 @@ pub(crate) struct Connection {
     /// The thread that is inside the engine, by [`this_thread`]; 0 for none.
     user: AtomicU64,
     /// What a callback has raised, to be raised where SQLite's error would be.
-    raised: Mutex<Option<PyErr>>,
+    raised: Arc<Mutex<Option<PyErr>>>,
+    /// Shared with each statement that has rows to show.
+    pub(crate) open_rows: Arc<()>,
+    /// What `__init__` has replaced while statements had rows to show.
+    retired: Mutex<Vec<manyhands::Connection>>,
     pub(crate) isolation_level: AtomicU8,
     pub(crate) autocommit: AtomicI8,
     pub(crate) detect_types: AtomicU32,
@@ -90,7 +94,9 @@ impl Connection {
             engine: Mutex::new(None),
             interrupt: Mutex::new(None),
             user: AtomicU64::new(0),
-            raised: Mutex::new(None),
+            raised: Arc::default(),
+            open_rows: Arc::default(),
+            retired: Mutex::default(),
             isolation_level: AtomicU8::new(0),
             autocommit: AtomicI8::new(Autocommit::LEGACY),
             detect_types: AtomicU32::new(0),
@@ -141,8 +147,9 @@ impl Connection {
         // As in SQLite, a negative timeout is none.
         let timeout = Duration::try_from_secs_f64(timeout.max(0.0))
             .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
-        this.leave(py)?;
+        this.leave(py, Arc::strong_count(&this.open_rows) > 1)?;
         this.state.store(UNINITIALISED, Ordering::Relaxed);
+        note_main_thread(py)?;
         let builder = Database::builder(path)
             .timeout(timeout)
             .label(label)
@@ -152,6 +159,7 @@ impl Connection {
         let opened = py.detach(|| {
             caught(|| {
                 let connection = builder.open()?.connect()?;
+                connection.check_while_waiting(check_signals(&this.raised));
                 let interrupt = connection.interrupt_handle();
                 Ok((connection, interrupt))
             })
@@ -187,7 +195,7 @@ impl Connection {
         if self.state.load(Ordering::Relaxed) == UNINITIALISED {
             return Err(uninitialised());
         }
-        self.leave(py)
+        self.leave(py, false)
     }
 
     /// Interrupts what the connection does or waits for, from any thread, with OperationalError.
@@ -199,6 +207,18 @@ impl Connection {
             handle.ok_or(Failure::Closed).map(|handle| handle.interrupt())
         })
         .map_err(|failure| self.raise(py, failure))
+    }
+
+    /// Checks that a statement compiles.
+    #[pyo3(signature = (sql, /))]
+    fn __call__<'py>(
+        slf: &Bound<'py, Self>,
+        sql: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, Statement>> {
+        slf.get().check(slf.py())?;
+        let statement = slf.get().statement(sql)?;
+        statement.get().compile(slf.py(), slf.get())?;
+        Ok(statement)
     }
 
     /// A new cursor: what `factory` returns for this connection.
@@ -314,7 +334,7 @@ impl Connection {
             &std::ffi::CString::new(text).unwrap_or_default(),
             1,
         );
-        this.leave(py)?;
+        this.leave(py, false)?;
         warned
     }
 
@@ -406,6 +426,7 @@ impl Connection {
             result
         })
         .map_err(|failure| self.raise(py, failure))
+        .and_then(|result| lock(&self.raised).take().map_or(Ok(result), Err))
     }
 
     /// What a callback has raised becomes what the call that it ended raises.
@@ -441,8 +462,13 @@ impl Connection {
         }
     }
 
+    /// True in a child of the process that opened it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.load(Ordering::Relaxed) != manyhands::fork_generation()
+    }
+
     fn check_process(&self) -> PyResult<()> {
-        if self.generation.load(Ordering::Relaxed) == manyhands::fork_generation() {
+        if !self.is_inherited() {
             return Ok(());
         }
         Err(ProgrammingError::new_err(
@@ -450,8 +476,8 @@ impl Connection {
         ))
     }
 
-    /// Closes what is open. Waits for what other threads do with it.
-    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+    /// Closes what is open, or retires it. Waits for what other threads do with it.
+    fn leave(&self, py: Python<'_>, retire: bool) -> PyResult<()> {
         if self.state.load(Ordering::Relaxed) != OPEN || self.check_process().is_err() {
             return Ok(());
         }
@@ -461,7 +487,14 @@ impl Connection {
         py.detach(|| {
             let taken = lock(&self.engine).take();
             *lock(&self.interrupt) = None;
+            let mut retired = lock(&self.retired);
+            if retire {
+                retired.extend(taken);
+                return Ok(());
+            }
+            let retired = core::mem::take(&mut *retired);
             caught(|| {
+                drop(retired);
                 if let Some(mut connection) = taken
                     && roll_back
                     && !connection.is_autocommit()
@@ -486,6 +519,18 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let retired = core::mem::take(self.retired.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if self.generation.load(Ordering::Relaxed) != manyhands::fork_generation() {
+            core::mem::forget((engine, retired));
+        } else if engine.is_some() || !retired.is_empty() {
+            Python::attach(|py| py.detach(|| drop((engine, retired))));
+        }
+    }
+}
+
 fn closed() -> PyErr {
     ProgrammingError::new_err("Cannot operate on a closed database.")
 }
@@ -498,6 +543,45 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(Failure::Failed),
         Err(_) => Err(Failure::Panicked),
+    }
+}
+
+/// The thread in which Python handles signals, by [`this_thread`].
+static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+
+fn note_main_thread(py: Python<'_>) -> PyResult<()> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    if main.extract::<Option<u64>>()? == Some(python_thread(py)?) {
+        MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Lets Python handle signals while the main thread waits: what a handler raises ends the wait.
+fn check_signals(raised: &Arc<Mutex<Option<PyErr>>>) -> impl Fn() -> bool + Send + Sync + 'static {
+    const EVERY: Duration = Duration::from_millis(25);
+    let raised = Arc::clone(raised);
+    let last = Mutex::new(Instant::now());
+    move || {
+        if MAIN_THREAD.load(Ordering::Relaxed) != this_thread() {
+            return false;
+        }
+        {
+            let mut last = lock(&last);
+            if last.elapsed() < EVERY {
+                return false;
+            }
+            *last = Instant::now();
+        }
+        let handled = Python::attach(|py| py.check_signals());
+        match handled {
+            Ok(()) => false,
+            Err(error) => {
+                *lock(&raised) = Some(error);
+                true
+            }
+        }
     }
 }
 

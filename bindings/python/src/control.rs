@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::connection::Connection;
+use crate::error::ConflictError;
 
 /// The attribute `isolation_level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +178,67 @@ impl Connection {
     }
 }
 
+#[pymethods]
 impl Connection {
+    /// Begins a transaction: with mode None as `transaction_mode` says.
+    #[pyo3(signature = (mode, /))]
+    fn _begin(&self, py: Python<'_>, mode: Option<&str>) -> PyResult<()> {
+        let begin = match mode {
+            None => "BEGIN",
+            Some("optimistic") => "BEGIN CONCURRENT",
+            Some("immediate") => "BEGIN IMMEDIATE",
+            Some("read") => return self.call(py, manyhands::Connection::begin_read_only),
+            Some(_) => {
+                return Err(PyValueError::new_err("mode must be 'optimistic', 'immediate', 'read' or None"));
+            }
+        };
+        self.call(py, |connection| connection.execute(begin, &[]).map(drop))
+    }
+
+    /// Ends the open transaction with COMMIT or ROLLBACK, and begins no other one.
+    #[pyo3(signature = (how, /))]
+    fn _end(&self, py: Python<'_>, how: &str) -> PyResult<()> {
+        self.end_with(py, if how == "COMMIT" { "COMMIT" } else { "ROLLBACK" })
+    }
+
+    /// Calls `function` with this connection in a transaction, and commits it. After a conflict it is called
+    /// once more, in a transaction that holds the turn to write, which cannot conflict.
+    ///
+    /// So the function runs at most twice, and should do nothing outside the database that must not be done
+    /// twice. Returns what the function returned; what it raises rolls the transaction back.
+    #[pyo3(signature = (function, /))]
+    fn run<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let this = slf.get();
+        if this.call(py, |connection| Ok(connection.allows_optimism()))? {
+            let result = Connection::attempt(slf, function, "BEGIN CONCURRENT");
+            let conflicted = this.call(py, |connection| Ok(connection.note_first_try()))?;
+            match result {
+                Err(error) if conflicted && error.is_instance_of::<ConflictError>(py) => {}
+                result => return result,
+            }
+        }
+        Connection::attempt(slf, function, "BEGIN IMMEDIATE")
+    }
+}
+
+impl Connection {
+    /// Calls the function in a transaction, and commits that.
+    fn attempt<'py>(
+        slf: &Bound<'py, Self>,
+        function: &Bound<'py, PyAny>,
+        begin: &'static str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        slf.get().call(py, |connection| connection.execute(begin, &[]).map(drop))?;
+        let result = function.call1((slf,));
+        let committed = result.and_then(|value| slf.get().end_with(py, "COMMIT").map(|()| value));
+        committed.inspect_err(|_| {
+            // The first error is what the caller gets.
+            let _ = slf.get().end_with(py, "ROLLBACK");
+        })
+    }
+
     /// What must begin a transaction before a statement that changes rows, if anything.
     pub(crate) fn implicit_begin(&self) -> Option<&'static str> {
         if self.autocommit.load(Ordering::Relaxed) != Autocommit::LEGACY {

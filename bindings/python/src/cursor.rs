@@ -1,7 +1,7 @@
 //! A cursor: executes statements, and shows their rows.
 
 use core::ops::Deref;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use manyhands::{Execution, Outcome, RowBuffer, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -44,15 +44,37 @@ struct State {
 /// The rows of the last statement.
 struct Shown {
     /// `None` when all are in the buffer.
-    rows: Option<manyhands::Cursor>,
+    rows: Option<OpenRows>,
     /// Always holds the next row: a statement is stepped before its row is asked for, so that its end, and
     /// the end of its snapshot, come with its last row.
     buffer: RowBuffer,
     /// Index in the buffer.
     next: usize,
-    columns: usize,
+    names: Arc<[String]>,
     /// For each column, if any has one.
     converters: Option<Vec<Option<Py<PyAny>>>>,
+}
+
+/// The rows of a statement that is not at its end.
+struct OpenRows {
+    /// `None` only while it is dropped.
+    cursor: Option<manyhands::Cursor>,
+    /// That of the process that began it.
+    generation: u64,
+    /// Tells the connection.
+    _open: Arc<()>,
+}
+
+impl Drop for OpenRows {
+    fn drop(&mut self) {
+        let cursor = self.cursor.take();
+        if self.generation != manyhands::fork_generation() {
+            core::mem::forget(cursor);
+        } else {
+            // SQLite's mutex is waited for.
+            Python::attach(|py| py.detach(|| drop(cursor)));
+        }
+    }
 }
 
 /// What a statement counted. The engine is asked when the application asks: what was asked for counts as seen.
@@ -115,7 +137,7 @@ impl Cursor {
             &mut *lock(&self.state),
             State { connection: Some(connection.clone().unbind()), arraysize: 1, ..State::default() },
         );
-        old.end(py);
+        drop(old);
         Ok(())
     }
 
@@ -193,7 +215,7 @@ impl Cursor {
             state.closed = true;
             state.shown.take()
         };
-        end(py, shown);
+        drop(shown);
         Ok(())
     }
 
@@ -392,7 +414,7 @@ impl Cursor {
     ) -> PyResult<()> {
         let sql = sql_text(sql, "execute")?;
         let connection = self.enter(py)?;
-        self.forget(py);
+        self.forget();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         let values = statement.bind(py, &connection, parameters)?;
@@ -447,8 +469,13 @@ impl Cursor {
         };
         state.lastrowid = Lastrowid::Of(outcome);
         if buffer.rows() > 0 {
-            let columns = columns.len();
-            state.shown = Some(Box::new(Shown { rows, buffer, next: 0, columns, converters }));
+            let rows = rows.map(|cursor| OpenRows {
+                cursor: Some(cursor),
+                generation: manyhands::fork_generation(),
+                _open: Arc::clone(&connection.open_rows),
+            });
+            let shown = Shown { rows, buffer, next: 0, names: columns, converters };
+            state.shown = Some(Box::new(shown));
         }
         Ok(())
     }
@@ -462,7 +489,7 @@ impl Cursor {
         let sql = sql_text(sql, "executemany")?;
         let connection = self.enter(py)?;
         let mut sets = parameters.try_iter()?;
-        self.forget(py);
+        self.forget();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         if !statement.changes_rows {
@@ -531,14 +558,14 @@ impl Cursor {
     }
 
     /// Ends the last statement, and forgets what it did.
-    fn forget(&self, py: Python<'_>) {
+    fn forget(&self) {
         let shown = {
             let mut state = lock(&self.state);
             state.rowcount = Rowcount::default();
             state.description = None;
             state.shown.take()
         };
-        end(py, shown);
+        drop(shown);
     }
 
     fn next_row<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -606,14 +633,14 @@ impl Shown {
         let to_python = |column| {
             let value = self.buffer.value(self.next, column);
             match self.converters.as_ref().and_then(|converters| converters[column].as_ref()) {
-                None => value::to_python(py, value, &text_factory, || column.to_string()),
+                None => value::to_python(py, value, &text_factory, || self.names[column].clone()),
                 Some(converter) => match value::to_bytes(py, value) {
                     None => Ok(py.None().into_bound(py)),
                     Some(bytes) => converter.bind(py).call1((bytes,)),
                 },
             }
         };
-        let values = (0..self.columns).map(to_python).collect::<PyResult<Vec<_>>>()?;
+        let values = (0..self.names.len()).map(to_python).collect::<PyResult<Vec<_>>>()?;
         PyTuple::new(py, values)
     }
 
@@ -626,38 +653,15 @@ impl Shown {
         }
         self.next = 0;
         self.buffer.clear();
-        let Some(mut rows) = self.rows.take() else { return Ok(false) };
+        let Some(cursor) = self.rows.as_mut().and_then(|rows| rows.cursor.as_mut()) else {
+            return Ok(false);
+        };
         let buffer = &mut self.buffer;
-        let (count, rows) = connection.call(py, move |_| {
-            let count = rows.fetch(buffer, rows_max)?;
-            Ok((count, rows))
-        })?;
-        if count > 0 {
-            self.rows = Some(rows);
+        let count = connection.call(py, |_| cursor.fetch(buffer, rows_max))?;
+        if count == 0 {
+            self.rows = None;
         }
         Ok(count > 0)
-    }
-}
-
-impl State {
-    fn end(mut self, py: Python<'_>) {
-        end(py, self.shown.take());
-    }
-}
-
-/// Ends a statement: without the GIL, because SQLite's mutex is waited for.
-fn end(py: Python<'_>, shown: Option<Box<Shown>>) {
-    if let Some(rows) = shown.and_then(|mut shown| shown.rows.take()) {
-        py.detach(|| drop(rows));
-    }
-}
-
-impl Drop for Cursor {
-    fn drop(&mut self) {
-        let shown = lock(&self.state).shown.take();
-        if shown.is_some() {
-            Python::attach(|py| end(py, shown));
-        }
     }
 }
 

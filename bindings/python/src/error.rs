@@ -4,7 +4,6 @@ use manyhands::{Code, Error};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
-pyo3::import_exception!(manyhands.errors, Warning);
 pyo3::import_exception!(manyhands.errors, ConflictError);
 pyo3::import_exception!(manyhands.errors, DatabaseError);
 pyo3::import_exception!(manyhands.errors, DataError);
@@ -37,7 +36,7 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         (None, _) => error.to_string(),
     };
     let exception = if error.is_several_statements() {
-        several_statements(py)
+        ProgrammingError::new_err("You can only execute one statement at a time.")
     } else if error.is_forked() {
         ProgrammingError::new_err(text)
     } else if error.is_timeout() {
@@ -87,11 +86,6 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Ok(()) => exception,
         Err(failure) => failure,
     }
-}
-
-fn several_statements(py: Python<'_>) -> PyErr {
-    const TEXT: &str = "You can only execute one statement at a time.";
-    if py.version_info() >= (3, 12) { ProgrammingError::new_err(TEXT) } else { Warning::new_err(TEXT) }
 }
 
 /// ERROR, PERM, ABORT, BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, EMPTY, SCHEMA.

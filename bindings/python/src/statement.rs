@@ -3,16 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use manyhands::Value;
-use pyo3::exceptions::{PyDeprecationWarning, PyLookupError};
+use pyo3::exceptions::{PyDeprecationWarning, PyLookupError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
 use crate::value;
 
 /// The text of a statement, and what is found out about it only once.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "manyhands")]
 pub(crate) struct Statement {
     pub(crate) sql: String,
     /// An INSERT, UPDATE, DELETE or REPLACE: begins an implicit transaction, and has a row count.
@@ -20,6 +20,15 @@ pub(crate) struct Statement {
     names: Mutex<Option<Arc<[Option<String>]>>>,
     description: Mutex<Option<(Arc<[String]>, bool, Py<PyTuple>)>>,
     declared_types: Mutex<Option<(Arc<[String]>, Arc<[Option<String>]>)>>,
+}
+
+#[pymethods]
+impl Statement {
+    #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn refuse(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Statement> {
+        Err(PyTypeError::new_err("cannot create 'manyhands.Statement' instances"))
+    }
 }
 
 impl Statement {
@@ -195,6 +204,10 @@ impl Statement {
             values.push(value::from_python(&value, || format!("':{name}'"))?);
         }
         Ok(values)
+    }
+
+    pub(crate) fn compile(&self, py: Python<'_>, connection: &Connection) -> PyResult<()> {
+        self.names(py, connection).map(drop)
     }
 
     /// The parameters' names with their first character, `None` for `?`.

@@ -59,7 +59,7 @@ impl Connection {
         let Some(mut prepared) = prepared else { return Ok(None) };
         // It is found again by what the application wrote, white space and comments included.
         prepared.sql = sql.into();
-        if self.has_statement(&text[used..]) {
+        if !is_blank(&text[used..]) {
             return Err(Error::new(ErrorKind::SeveralStatements));
         }
         Ok(Some(prepared))
@@ -100,12 +100,6 @@ impl Connection {
         }
     }
 
-    /// Whether `sql` has a statement, which is not executed, or what was meant to be one.
-    fn has_statement(&self, sql: &str) -> bool {
-        let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::All);
-        compiled.map_or(true, |(compiled, _)| compiled.is_some())
-    }
-
     /// Keeps a compiled statement for its next use.
     pub(crate) fn put_back(&mut self, mut prepared: Box<Prepared>) {
         if prepared.rewriting.is_stale() {
@@ -118,6 +112,38 @@ impl Connection {
             if let Some(before) = open.last.replace(prepared) {
                 open.statements.put(Arc::clone(&before.sql), before);
             }
+        }
+    }
+}
+
+/// Whether there is nothing but white space, comments and empty statements.
+fn is_blank(sql: &str) -> bool {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r', ';']);
+        let comment = if rest.starts_with("--") {
+            rest.find('\n')
+        } else if rest.starts_with("/*") {
+            rest[2..].find("*/").map(|end| end + 4)
+        } else {
+            return rest.is_empty();
+        };
+        // SQLite reads a comment without an end to the end of the text.
+        rest = &rest[comment.unwrap_or(rest.len())..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_blank;
+
+    #[test]
+    fn comments_are_blank_and_all_else_is_a_statement() {
+        for sql in ["", " ;\n;", "-- x", "-- x\n /* y */ ;", "/*", "/**/", "/* ; select */"] {
+            assert!(is_blank(sql), "{sql}");
+        }
+        for sql in ["x", ";x", "-", "/", "*", "- -", "-- x\nselect 1", "/**/a", "/*/ */x"] {
+            assert!(!is_blank(sql), "{sql}");
         }
     }
 }

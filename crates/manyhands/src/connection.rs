@@ -419,9 +419,12 @@ impl Drop for Connection {
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }
-        self.interrupt.close();
+        let checked = self.interrupt.close();
         let Some(open) = self.open.take() else { return };
         let _own = open.compiler.hooks.own();
+        if checked {
+            open.sqlite.set_progress_handler(0, None::<fn() -> sqlite::Progress>);
+        }
         if !open.sqlite.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
             let _ = open.sqlite.execute("ROLLBACK");

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use manyhands_sqlite as sqlite;
 
 use crate::connection::Connection;
+use crate::limits;
 use crate::mutex::lock;
 
 impl Connection {
@@ -18,10 +19,20 @@ impl Connection {
     }
 
     /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
-    /// turn or for a lock. When it answers true the wait ends with [`crate::Error::is_interrupt`]. Only the
-    /// first check that is given counts.
+    /// turn or for a lock, or runs a statement. When it answers true the call ends with
+    /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
     pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.interrupt.check.set(Box::new(check));
+        self.check_while_running();
+    }
+
+    fn check_while_running(&self) {
+        let interrupt = Arc::downgrade(&self.interrupt);
+        let handler = move || match interrupt.upgrade().and_then(|it| it.check.get().map(|it| it())) {
+            Some(true) => sqlite::Progress::Stop,
+            Some(false) | None => sqlite::Progress::Continue,
+        };
+        self.sqlite().set_progress_handler(limits::CHECK_INSTRUCTIONS, Some(handler));
     }
 }
 
@@ -72,9 +83,10 @@ impl Interrupt {
         self.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// The connection is closed.
-    pub(crate) fn close(&self) {
+    /// The connection is closed. True when it asked while it ran.
+    pub(crate) fn close(&self) -> bool {
         *lock(&self.running) = None;
+        self.check.get().is_some()
     }
 }
 

@@ -64,3 +64,7 @@ pub(crate) const CURSOR_FACTOR: usize = 16;
 /// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.
 pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;
+
+/// How many instructions a statement runs between two checks whether it is to end: some tens of
+/// microseconds, and less than a thousandth of them for the check.
+pub(crate) const CHECK_INSTRUCTIONS: u32 = 4000;

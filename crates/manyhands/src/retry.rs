@@ -52,17 +52,30 @@ impl Connection {
         &mut self,
         mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
-        if self.file.as_ref().is_none_or(|file| file.contention.allows_optimism()) {
+        if self.allows_optimism() {
             let result = commit(self.transaction()?, &mut work);
-            if let Some(file) = &self.file {
-                file.contention.note(self.conflicted);
-            }
-            if !self.conflicted {
+            if !self.note_first_try() {
                 return result;
             }
-            self.count_transaction(|it| &it.retries);
         }
         commit(self.begin_immediate()?, &mut work)
+    }
+
+    /// For who does what [`Connection::run`] does, and cannot give it a closure: whether the first try should
+    /// be optimistic. If not, it should hold its turn.
+    pub fn allows_optimism(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.contention.allows_optimism())
+    }
+
+    /// An optimistic first try is over: true when it conflicted, so that a second one is to hold its turn.
+    pub fn note_first_try(&self) -> bool {
+        if let Some(file) = &self.file {
+            file.contention.note(self.conflicted);
+        }
+        if self.conflicted {
+            self.count_transaction(|it| &it.retries);
+        }
+        self.conflicted
     }
 }
 

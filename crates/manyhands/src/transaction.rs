@@ -85,9 +85,18 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; and inside a transaction.
     pub fn read_transaction(&mut self) -> Result<Transaction<'_>, Error> {
-        let mut transaction = self.begin("BEGIN CONCURRENT")?;
-        transaction.reads_only = true;
-        Ok(transaction)
+        self.begin_read_only()?;
+        Ok(Transaction { connection: self })
+    }
+
+    /// As [`Connection::read_transaction`], for who cannot hold a guard: `COMMIT` or `ROLLBACK` ends it.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn begin_read_only(&mut self) -> Result<(), Error> {
+        self.execute("BEGIN CONCURRENT", &[])?;
+        self.reads_only = true;
+        Ok(())
     }
 
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {

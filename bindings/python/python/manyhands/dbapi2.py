@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import datetime
+import functools
 import os
 import sys
 import time
 import warnings
-from typing import Any, Union
+from typing import Any, Callable, Iterator, Optional, TypeVar, Union
 
 from . import _manyhands
 from ._manyhands import *  # noqa: F401,F403
@@ -56,10 +58,36 @@ def TimestampFromTicks(ticks: float) -> datetime.datetime:
     return Timestamp(*time.localtime(ticks)[:6])
 
 
-class Connection(_manyhands.Connection):
-    """A connection to one database, made by :func:`connect`."""
+_POSITIONAL = (
+    "database",
+    "timeout",
+    "detect_types",
+    "isolation_level",
+    "check_same_thread",
+    "factory",
+    "cached_statements",
+    "uri",
+)
 
-    __slots__ = ()
+
+def _warn_of_positional(count: int, what: str) -> None:
+    # As sqlite3 does, from the same Python on.
+    if count > 1 and sys.version_info >= (3, 13):
+        warnings.warn(
+            f"Passing more than 1 positional argument to {what}() is deprecated. Parameters 'timeout', "
+            "'detect_types', 'isolation_level', 'check_same_thread', 'factory', 'cached_statements' and "
+            "'uri' will become keyword-only parameters in Python 3.15.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+
+
+class Connection(_manyhands.Connection):
+    """A connection to one database; see :func:`connect`.
+
+    For one thread, unless ``check_same_thread=False``: threads that share it wait for each other, and
+    share its transaction. Processes cannot share it: after ``fork()`` the child opens its own.
+    """
 
     Warning = Warning
     Error = Error
@@ -72,31 +100,67 @@ class Connection(_manyhands.Connection):
     ProgrammingError = ProgrammingError
     NotSupportedError = NotSupportedError
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """The arguments are those of :func:`connect`."""
+        _warn_of_positional(len(args), "_sqlite3.Connection")
+        super().__init__(*args, **kwargs)
 
-_positional = (
-    "database",
-    "timeout",
-    "detect_types",
-    "isolation_level",
-    "check_same_thread",
-    "factory",
-    "cached_statements",
-    "uri",
-)
+    @contextlib.contextmanager
+    def transaction(self, mode: Optional[str] = None) -> Iterator[Connection]:
+        """A transaction for a ``with`` block: commits at its end, rolls back when it raises.
+
+        :param mode: ``"optimistic"``: blocks nobody, and raises :class:`ConflictError` at its end if
+            others have changed what it saw. ``"immediate"``: waits for the turn to write, and holds it.
+            ``"read"``: one snapshot; writes are refused. ``None``: what a plain ``BEGIN`` means, as the
+            connection's ``transaction_mode`` says.
+        :raises OperationalError: when a transaction is open already.
+        """
+        self._begin(mode)
+        try:
+            yield self
+            if self.in_transaction:
+                self._end("COMMIT")
+        except BaseException:
+            if self.in_transaction:
+                self._end("ROLLBACK")
+            raise
 
 
 def connect(*args: Any, **kwargs: Any) -> Any:
     """Opens a database, and creates it if it does not exist."""
-    if len(args) > 1 and sys.version_info >= (3, 13):
-        warnings.warn(
-            "Passing more than 1 positional argument to sqlite3.connect() is deprecated. Parameters "
-            "'timeout', 'detect_types', 'isolation_level', 'check_same_thread', 'factory', "
-            "'cached_statements' and 'uri' will become keyword-only parameters in Python 3.15.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+    _warn_of_positional(len(args), "sqlite3.connect")
     factory = kwargs.get("factory", args[5] if len(args) > 5 else Connection)
+    if factory is Connection:
+        # Not to warn twice.
+        return Connection(*args[:1], **dict(zip(_POSITIONAL[1:], args[1:])), **kwargs)
     return factory(*args, **kwargs)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def retrying(source: Union[Connection, Callable[[], Connection]]) -> Callable[[_Function], _Function]:
+    """A decorator: calls a function in a transaction, once more if it conflicts; see :meth:`Connection.run`.
+
+    ::
+
+        @manyhands.retrying(connection)
+        def transfer(connection, cents, payer, payee): ...
+
+        transfer(500, 1, 2)
+
+    :param source: the connection, or a callable that gives the one to use each time.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            connection = source if isinstance(source, _manyhands.Connection) else source()
+            return connection.run(lambda connection: function(connection, *args, **kwargs))
+
+        return run  # type: ignore[return-value]
+
+    return decorate
 
 
 def _register_adapters_and_converters() -> None:
