@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::limits;
 use crate::log::Entry;
 use crate::optimistic::is_begin_concurrent;
 use crate::options::TransactionMode;
@@ -53,6 +54,18 @@ impl Connection {
             InFork::Logged if !prepared.shows_data() => Ok(()),
             InFork::Logged | InFork::LoggedAtHome | InFork::InTurn => self.escalate(),
         }
+    }
+
+    /// The transaction may be loading in bulk, and nobody waits: then it goes on in its turn.
+    pub(crate) fn take_turn_for_burst(&mut self) -> Result<(), Error> {
+        let is_burst = self
+            .optimistic
+            .as_ref()
+            .is_some_and(|it| it.cautious && it.began.elapsed() < limits::BURST_TIME_MAX);
+        if is_burst {
+            self.promote_if_idle()?;
+        }
+        Ok(())
     }
 
     /// Makes what was counted until now certain: a transaction of [`TransactionMode::Auto`] takes its turn.

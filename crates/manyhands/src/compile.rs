@@ -123,8 +123,8 @@ fn is_blank(sql: &str) -> bool {
         rest = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r', ';']);
         let comment = if rest.starts_with("--") {
             rest.find('\n')
-        } else if rest.starts_with("/*") {
-            rest[2..].find("*/").map(|end| end + 4)
+        } else if let Some(inside) = rest.strip_prefix("/*") {
+            inside.find("*/").map(|end| end + 4)
         } else {
             return rest.is_empty();
         };

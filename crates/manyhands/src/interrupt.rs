@@ -28,7 +28,8 @@ impl Connection {
 
     fn check_while_running(&self) {
         let interrupt = Arc::downgrade(&self.interrupt);
-        let handler = move || match interrupt.upgrade().and_then(|it| it.check.get().map(|it| it())) {
+        let handler = move || match interrupt.upgrade().and_then(|it| it.check.get().map(|it| it()))
+        {
             Some(true) => sqlite::Progress::Stop,
             Some(false) | None => sqlite::Progress::Continue,
         };

@@ -124,6 +124,22 @@ impl Connection {
         }
     }
 
+    /// Goes on in the turn, if nobody waits for one and nobody has committed since the snapshot.
+    pub(crate) fn promote_if_idle(&mut self) -> Result<(), Error> {
+        let fork = self.sqlite().fork_status();
+        if !fork.forked || fork.snapshot.is_none() || fork.live != fork.snapshot {
+            return Ok(());
+        }
+        if let Some(lead) = self.lead_if_idle()? {
+            if self.promote()? {
+                self.count_transaction(|it| &it.escalations);
+                return self.hold_promoted(lead);
+            }
+            lead.release();
+        }
+        Ok(())
+    }
+
     /// The turn of a transaction that was promoted.
     fn hold_promoted(&mut self, lead: Lead) -> Result<(), Error> {
         let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));

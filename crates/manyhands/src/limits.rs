@@ -61,6 +61,12 @@ pub(crate) const STATEMENTS_CACHED: usize = 128;
 /// transaction writes or ends: no more than an application that read them all at once would need.
 pub(crate) const CURSOR_FACTOR: usize = 16;
 
+/// A transaction of mode Auto that has written so many statements in so short a time loads in bulk: it goes on
+/// in its turn, where a row costs half as much, if nobody waits.
+pub(crate) const BURST_STATEMENTS: usize = 32;
+/// See [`BURST_STATEMENTS`].
+pub(crate) const BURST_TIME_MAX: Duration = Duration::from_millis(5);
+
 /// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.
 pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;

@@ -6,6 +6,7 @@
 //! ([`Connection::escalate`]).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use manyhands_queue::Queue;
 use manyhands_sqlite::{Pinned, Value, pin};
@@ -14,6 +15,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
+use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
 use crate::observe::Observer;
 use crate::prepared::{self, Prepared};
@@ -28,6 +30,7 @@ pub(crate) struct Optimistic {
     pub(crate) log: Log,
     /// It moves to its turn before its caller sees what could change ([`crate::TransactionMode::Auto`]).
     pub(crate) cautious: bool,
+    pub(crate) began: Instant,
     /// Only this connection can replay the log.
     pub(crate) at_home: bool,
     /// Something of an attached database was read.
@@ -51,6 +54,7 @@ impl Connection {
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
             cautious,
+            began: Instant::now(),
             at_home: self.particular,
             reads_elsewhere: false,
             pinned: Pinned::now(),
@@ -169,6 +173,9 @@ impl Connection {
                 // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
                 let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
+                if statements == limits::BURST_STATEMENTS {
+                    self.take_turn_for_burst()?;
+                }
             }
             Err(error) => {
                 let seen = error.code().is_some_and(|code| code.is_result());

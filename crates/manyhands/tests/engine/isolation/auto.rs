@@ -8,7 +8,7 @@ use std::time::Duration;
 use manyhands::{Connection, Database, RowBuffer, TransactionMode, Value, ValueRef, params};
 
 use super::story::StockShell;
-use crate::stage::{Stage, connect, execute, in_time, number};
+use crate::stage::{Stage, connect, execute, in_time, number, until};
 
 fn open(stage: &Stage, mode: TransactionMode) -> Database {
     let database = Database::builder(stage.path()).transaction_mode(mode).open().expect("opens");
@@ -69,6 +69,31 @@ fn who_only_writes_waits_for_nobody() {
     execute(&mut other, "COMMIT");
     assert_eq!(number(&mut one, "SELECT n FROM counter"), 2);
     assert_eq!(number(&mut one, "SELECT count(*) FROM entry"), 2);
+}
+
+/// Who loads in bulk goes on in its turn, if nobody is in the way; if somebody is, it goes on as it was.
+#[test]
+fn a_bulk_load_takes_its_turn() {
+    let (_stage, database) = auto();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    let load = |connection: &mut Connection, base: i64| {
+        execute(connection, "BEGIN");
+        for id in 0..200 {
+            connection
+                .execute("INSERT INTO entry (id) VALUES (?1)", params![base + id])
+                .expect("writes");
+        }
+    };
+    // A busy machine may be too slow for a burst.
+    until("a load is quick enough", || {
+        load(&mut one, 1_000);
+        one.holds_turn() || one.execute("ROLLBACK", params![]).is_err()
+    });
+    load(&mut other, 2_000);
+    assert!(!other.holds_turn());
+    execute(&mut one, "COMMIT");
+    execute(&mut other, "COMMIT");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM entry"), 400);
 }
 
 /// From the moment that it would see what could change, it holds its turn.
