@@ -12,13 +12,14 @@ COMMA = ,
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
 	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
 
-.PHONY: help setup build demo test test-models test-python check bench campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python check bench report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make check     format, lints, documentation"
 	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
+	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs: kill -9, disk full, stopped processes, stock peers"
 	@echo "make fuzz      the queue file's fuzz target for a minute"
 
@@ -81,6 +82,12 @@ bench: build
 	$(call measure,sizes,sizes --seconds 0.5)
 	$(call measure,storm,storm)
 	$(call measure,limits,limits --seconds 1)
+
+# One page with pictures of the newest results, and the pictures beside it.
+report:
+	[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/pip install -q --disable-pip-version-check -r bench/report/requirements.txt
+	.venv/bin/python bench/report $(RESULTS)
 
 campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability

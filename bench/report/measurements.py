@@ -1,0 +1,111 @@
+"""What `manyhands bench` measured: its JSON lines, and the figures of one engine at one line of the table."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+STOCK = "stock"
+OURS = "manyhands"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and most of the repetitions."""
+
+    median: float
+    least: float
+    most: float
+
+    @staticmethod
+    def of(values: list[float]) -> Spread:
+        return Spread(statistics.median(values), min(values), max(values))
+
+
+@dataclass
+class Series:
+    """The repetitions of one engine at one label, in their order."""
+
+    engine: str
+    label: str
+    task: dict[str, Any]
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    """Only those whose check held."""
+    withheld: list[str] = field(default_factory=list)
+    """Why the others have no figures."""
+
+    def spread(self, what: str | Callable[[dict[str, Any]], float]) -> Spread | None:
+        pick = what if callable(what) else lambda figures: float(figures[what])
+        return Spread.of([pick(figures) for figures in self.figures]) if self.figures else None
+
+    @property
+    def errors(self) -> int:
+        """Refused operations of all repetitions."""
+        return sum(sum(figures["errors"].values()) for figures in self.figures)
+
+    def waits(self) -> list[tuple[float, int]]:
+        """All latencies: seconds and counts, shortest first."""
+        counts: dict[int, int] = {}
+        for figures in self.figures:
+            for nanoseconds, count in figures["latency"]["histogram_ns"]:
+                counts[nanoseconds] = counts.get(nanoseconds, 0) + count
+        return [(nanoseconds / 1e9, counts[nanoseconds]) for nanoseconds in sorted(counts)]
+
+
+@dataclass
+class Run:
+    """One workload's file."""
+
+    name: str
+    series: list[Series]
+    circumstances: dict[str, Any]
+
+    @property
+    def labels(self) -> list[str]:
+        return list(dict.fromkeys(series.label for series in self.series))
+
+    @property
+    def engines(self) -> list[str]:
+        """Ours first, then in the order of the file."""
+        found = dict.fromkeys(series.engine for series in self.series)
+        return sorted(found, key=lambda engine: not engine.startswith(OURS))
+
+    def of(self, engine: str, label: str) -> Series | None:
+        matches = (it for it in self.series if (it.engine, it.label) == (engine, label))
+        return next(matches, None)
+
+    def ratio(self, engine: str, label: str, to: str = STOCK) -> Spread | None:
+        """Commits/s relative to another engine's in the same repetition."""
+        ours, theirs = self.of(engine, label), self.of(to, label)
+        if ours is None or theirs is None:
+            return None
+        pairs = zip(ours.figures, theirs.figures)
+        ratios = [one["commits_per_s"] / other["commits_per_s"] for one, other in pairs if other["commits_per_s"]]
+        return Spread.of(ratios) if ratios else None
+
+
+def load(folder: Path) -> Iterator[Run]:
+    """The runs in a folder, by file name.
+
+    :raises ValueError: a file is not what `manyhands bench --json` writes.
+    """
+    for path in sorted(folder.glob("*.jsonl")):
+        series: dict[tuple[str, str], Series] = {}
+        circumstances: dict[str, Any] = {}
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            try:
+                row = json.loads(line)
+                cell, engine = row["cell"], row["engine"]
+                circumstances = row["circumstances"]
+                key = (engine, cell["label"])
+                one = series.setdefault(key, Series(engine, cell["label"], cell["task"]))
+                if row["figures"] is None:
+                    one.withheld.append(row["check"])
+                else:
+                    one.figures.append(row["figures"])
+            except (KeyError, TypeError, json.JSONDecodeError) as error:
+                raise ValueError(f"{path}, line {number}: not a line of `manyhands bench --json`: {error!r}") from error
+        yield Run(path.stem, list(series.values()), circumstances)
