@@ -18,7 +18,7 @@ static CONVERTERS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
 static NATIVE_TYPE_ADAPTED: AtomicBool = AtomicBool::new(false);
 
 /// The protocol that values are adapted to.
-#[pyclass(frozen, module = "manyhands._manyhands")]
+#[pyclass(frozen, module = "manyhands")]
 pub(crate) struct PrepareProtocol;
 
 #[pymethods]
@@ -115,7 +115,9 @@ fn adapt_to<'py>(
     proto: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
-    if let Some(adapter) = adapters(py).get_item(PyTuple::new(py, [value.get_type().as_any(), proto])?)? {
+    if let Some(adapter) =
+        adapters(py).get_item(PyTuple::new(py, [value.get_type().as_any(), proto])?)?
+    {
         return adapter.call1((value,)).map(Some);
     }
     for (object, method, argument) in [(proto, "__adapt__", value), (value, "__conform__", proto)] {

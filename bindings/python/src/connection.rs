@@ -10,16 +10,16 @@ use manyhands::{Database, Durability, Error, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::control::{Autocommit, IsolationLevel};
-use crate::cursor::{Argument, Cursor};
+use crate::cursor::{Argument, Cursor, Rows};
 use crate::error::{self, InternalError, ProgrammingError};
 use crate::statement::Statement;
 
 /// A connection to one database; `manyhands.Connection` is its only direct subclass.
-#[pyclass(subclass, weakref, frozen, module = "manyhands._manyhands")]
+#[pyclass(subclass, weakref, frozen, module = "manyhands")]
 pub(crate) struct Connection {
     /// One of `UNINITIALISED`, `OPEN`, `CLOSED`.
     state: AtomicU8,
@@ -145,7 +145,7 @@ impl Connection {
             }
         };
         // As in SQLite, a negative timeout is none.
-        let timeout = Duration::try_from_secs_f64(timeout.max(0.0))
+        let timeout = Duration::try_from_secs_f64(if timeout < 0.0 { 0.0 } else { timeout })
             .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
         this.leave(py, Arc::strong_count(&this.open_rows) > 1)?;
         this.state.store(UNINITIALISED, Ordering::Relaxed);
@@ -209,14 +209,17 @@ impl Connection {
         .map_err(|failure| self.raise(py, failure))
     }
 
-    /// Checks that a statement compiles.
-    #[pyo3(signature = (sql, /))]
+    /// Compiles a statement.
+    #[pyo3(signature = (*args))]
     fn __call__<'py>(
         slf: &Bound<'py, Self>,
-        sql: &Bound<'py, PyString>,
+        args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, Statement>> {
         slf.get().check(slf.py())?;
-        let statement = slf.get().statement(sql)?;
+        let (sql,) = args.extract::<(Bound<'_, PyString>,)>().map_err(|_| {
+            PyTypeError::new_err("a connection is called with one argument, the SQL as str")
+        })?;
+        let statement = slf.get().statement(&sql)?;
         statement.get().compile(slf.py(), slf.get())?;
         Ok(statement)
     }
@@ -281,6 +284,52 @@ impl Connection {
         }
     }
 
+    /// Executes several statements, all or none, and returns a cursor for each.
+    ///
+    /// `statements` are texts, or pairs of a text and its parameters. Outside a transaction they travel
+    /// through the queue as one request: no other write comes between them, and one sync makes them durable.
+    /// The error of the first that fails is raised; its `statement_index` says which it was.
+    #[pyo3(signature = (statements, /))]
+    fn batch<'py>(
+        slf: &Bound<'py, Self>,
+        statements: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = slf.py();
+        let this = slf.get();
+        this.check(py)?;
+        let mut known = Vec::new();
+        for item in statements.try_iter()? {
+            let item = item?;
+            let (sql, parameters) = match item.cast::<PyString>() {
+                Ok(sql) => (sql.clone(), None),
+                Err(_) => {
+                    let (sql, parameters) =
+                        item.extract::<(Bound<'_, PyString>, Bound<'_, PyAny>)>()?;
+                    (sql, Some(parameters))
+                }
+            };
+            let statement = this.statement(&sql)?;
+            let values = statement.get().bind(py, this, parameters.as_ref())?;
+            known.push((statement.unbind(), values));
+        }
+        let listed: Vec<(&str, &[manyhands::Value])> =
+            known.iter().map(|(statement, values)| (&*statement.get().sql, &**values)).collect();
+        let executions = this.call(py, |connection| {
+            let outcomes = connection.batch(&listed)?;
+            outcomes
+                .into_iter()
+                .map(|outcome| Rows::take(outcome.into()))
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        let cursors = PyList::empty(py);
+        for (rows, (statement, _)) in executions.into_iter().zip(&known) {
+            let cursor = Bound::new(py, Cursor::made(slf))?;
+            cursor.get().show(py, this, statement.get(), rows)?;
+            cursors.append(cursor)?;
+        }
+        Ok(cursors)
+    }
+
     /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
@@ -314,10 +363,8 @@ impl Connection {
     #[setter]
     fn set_text_factory(&self, py: Python<'_>, value: Py<PyAny>) {
         let is_str = value.bind(py).is(PyType::new::<PyString>(py));
-        let old = std::mem::replace(
-            &mut lock(&self.attributes).text_factory,
-            (!is_str).then_some(value),
-        );
+        let old =
+            std::mem::replace(&mut lock(&self.attributes).text_factory, (!is_str).then_some(value));
         drop(old);
     }
 
@@ -376,14 +423,18 @@ impl Connection {
     }
 
     /// The statement with this text.
-    pub(crate) fn statement<'py>(&self, sql: &Bound<'py, PyString>) -> PyResult<Bound<'py, Statement>> {
+    pub(crate) fn statement<'py>(
+        &self,
+        sql: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, Statement>> {
         let py = sql.py();
         let (statements, statements_max) = {
             let attributes = lock(&self.attributes);
             let statements = attributes.statements.as_ref().map(|known| known.bind(py).clone());
             (statements, attributes.statements_max)
         };
-        let Some(statements) = statements.filter(|_| statements_max > 0 && sql.is_exact_instance_of::<PyString>())
+        let Some(statements) =
+            statements.filter(|_| statements_max > 0 && sql.is_exact_instance_of::<PyString>())
         else {
             return Bound::new(py, Statement::new(sql)?);
         };
@@ -522,7 +573,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let retired = core::mem::take(self.retired.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let retired =
+            core::mem::take(self.retired.get_mut().unwrap_or_else(PoisonError::into_inner));
         if self.generation.load(Ordering::Relaxed) != manyhands::fork_generation() {
             core::mem::forget((engine, retired));
         } else if engine.is_some() || !retired.is_empty() {

@@ -75,9 +75,15 @@ impl<'py> FromPyObject<'_, 'py> for Autocommit {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Autocommit> {
         if let Ok(flag) = value.cast::<PyBool>() {
-            return Ok(Autocommit(if flag.is_true() { Autocommit::ENABLED } else { Autocommit::DISABLED }));
+            return Ok(Autocommit(if flag.is_true() {
+                Autocommit::ENABLED
+            } else {
+                Autocommit::DISABLED
+            }));
         }
-        if value.is_instance_of::<PyInt>() && value.extract::<i8>().is_ok_and(|n| n == Autocommit::LEGACY) {
+        if value.is_instance_of::<PyInt>()
+            && value.extract::<i8>().is_ok_and(|n| n == Autocommit::LEGACY)
+        {
             return Ok(Autocommit(Autocommit::LEGACY));
         }
         Err(PyValueError::new_err(
@@ -189,7 +195,9 @@ impl Connection {
             Some("immediate") => "BEGIN IMMEDIATE",
             Some("read") => return self.call(py, manyhands::Connection::begin_read_only),
             Some(_) => {
-                return Err(PyValueError::new_err("mode must be 'optimistic', 'immediate', 'read' or None"));
+                return Err(PyValueError::new_err(
+                    "mode must be 'optimistic', 'immediate', 'read' or None",
+                ));
             }
         };
         self.call(py, |connection| connection.execute(begin, &[]).map(drop))
@@ -207,7 +215,10 @@ impl Connection {
     /// So the function runs at most twice, and should do nothing outside the database that must not be done
     /// twice. Returns what the function returned; what it raises rolls the transaction back.
     #[pyo3(signature = (function, /))]
-    fn run<'py>(slf: &Bound<'py, Self>, function: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    fn run<'py>(
+        slf: &Bound<'py, Self>,
+        function: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let this = slf.get();
         if this.call(py, |connection| Ok(connection.allows_optimism()))? {

@@ -20,7 +20,7 @@ use crate::value::{self, TextFactory};
 const CHUNK_ROWS: usize = 128;
 
 /// Executes statements on a connection, one after the other, and shows the rows of the last one.
-#[pyclass(subclass, weakref, frozen, module = "manyhands._manyhands")]
+#[pyclass(subclass, weakref, frozen, module = "manyhands")]
 pub(crate) struct Cursor {
     state: Mutex<State>,
 }
@@ -53,6 +53,25 @@ struct Shown {
     names: Arc<[String]>,
     /// For each column, if any has one.
     converters: Option<Vec<Option<Py<PyAny>>>>,
+}
+
+/// A statement that was executed, and stepped to its first row.
+pub(crate) struct Rows {
+    execution: Execution,
+    buffer: RowBuffer,
+}
+
+impl Rows {
+    pub(crate) fn take(mut execution: Execution) -> Result<Rows, manyhands::Error> {
+        let mut buffer = RowBuffer::default();
+        if let Some(mut rows) = execution.rows.take() {
+            let count = rows.fetch(&mut buffer, 1)?;
+            // SQLite may have compiled the statement anew.
+            execution.columns = rows.columns();
+            execution.rows = (count > 0).then_some(rows);
+        }
+        Ok(Rows { execution, buffer })
+    }
 }
 
 /// The rows of a statement that is not at its end.
@@ -135,7 +154,11 @@ impl Cursor {
         connection.get().check_thread(py)?;
         let old = std::mem::replace(
             &mut *lock(&self.state),
-            State { connection: Some(connection.clone().unbind()), arraysize: 1, ..State::default() },
+            State {
+                connection: Some(connection.clone().unbind()),
+                arraysize: 1,
+                ..State::default()
+            },
         );
         drop(old);
         Ok(())
@@ -365,8 +388,10 @@ impl Cursor {
     /// A cursor as `Connection.cursor()` makes it.
     pub(crate) fn made(connection: &Bound<'_, Connection>) -> Cursor {
         let py = connection.py();
-        let row_factory =
-            lock(&connection.get().attributes).row_factory.as_ref().map(|factory| factory.clone_ref(py));
+        let row_factory = lock(&connection.get().attributes)
+            .row_factory
+            .as_ref()
+            .map(|factory| factory.clone_ref(py));
         Cursor {
             state: Mutex::new(State {
                 connection: Some(connection.clone().unbind()),
@@ -419,35 +444,26 @@ impl Cursor {
         let statement = statement.get();
         let values = statement.bind(py, &connection, parameters)?;
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        let mut buffer = RowBuffer::default();
-        let execution = connection.call(py, |engine| {
+        let rows = connection.call(py, |engine| {
             if let Some(begin) = begin
                 && engine.is_autocommit()
             {
                 engine.execute(begin, &[])?;
             }
-            let mut execution = engine.start(&statement.sql, &values)?;
-            if let Some(mut rows) = execution.rows.take() {
-                let count = rows.fetch(&mut buffer, 1)?;
-                // SQLite may have compiled the statement anew.
-                execution.columns = rows.columns();
-                execution.rows = (count > 0).then_some(rows);
-            }
-            Ok(execution)
+            Rows::take(engine.start(&statement.sql, &values)?)
         })?;
-        self.show(py, &connection, statement, execution, buffer)
+        self.show(py, &connection, statement, rows)
     }
 
     /// Takes over what a statement gave.
-    fn show(
+    pub(crate) fn show(
         &self,
         py: Python<'_>,
         connection: &Connection,
         statement: &Statement,
-        execution: Execution,
-        buffer: RowBuffer,
+        rows: Rows,
     ) -> PyResult<()> {
-        let Execution { columns, rows, outcome } = execution;
+        let Rows { execution: Execution { columns, rows, outcome }, buffer } = rows;
         let detect_types = connection.detect_types.load(core::sync::atomic::Ordering::Relaxed);
         let description = if columns.is_empty() {
             None
@@ -493,7 +509,9 @@ impl Cursor {
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         if !statement.changes_rows {
-            return Err(ProgrammingError::new_err("executemany() can only execute DML statements."));
+            return Err(ProgrammingError::new_err(
+                "executemany() can only execute DML statements.",
+            ));
         }
         let begin = connection.implicit_begin();
         let mut changes = 0;
@@ -504,13 +522,15 @@ impl Cursor {
             while chunk.len() < CHUNK_ROWS {
                 match sets.next() {
                     None => break,
-                    Some(set) => match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
-                        Ok(values) => chunk.push(values),
-                        Err(error) => {
-                            stopped = Some(error);
-                            break;
+                    Some(set) => {
+                        match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
+                            Ok(values) => chunk.push(values),
+                            Err(error) => {
+                                stopped = Some(error);
+                                break;
+                            }
                         }
-                    },
+                    }
                 }
             }
             let ended = chunk.len() < CHUNK_ROWS;
@@ -548,7 +568,8 @@ impl Cursor {
         if script.contains('\0') {
             return Err(PyValueError::new_err("embedded null character"));
         }
-        let legacy = connection.autocommit.load(core::sync::atomic::Ordering::Relaxed) == Autocommit::LEGACY;
+        let legacy =
+            connection.autocommit.load(core::sync::atomic::Ordering::Relaxed) == Autocommit::LEGACY;
         connection.call(py, |engine| {
             if legacy && !engine.is_autocommit() {
                 engine.execute("COMMIT", &[])?;
@@ -646,7 +667,12 @@ impl Shown {
 
     /// Goes on to the following row, and fetches up to `rows_max` if none is in the buffer. False after
     /// the last.
-    fn advance(&mut self, py: Python<'_>, connection: &Connection, rows_max: usize) -> PyResult<bool> {
+    fn advance(
+        &mut self,
+        py: Python<'_>,
+        connection: &Connection,
+        rows_max: usize,
+    ) -> PyResult<bool> {
         self.next += 1;
         if self.next < self.buffer.rows() {
             return Ok(true);
@@ -665,7 +691,10 @@ impl Shown {
     }
 }
 
-fn sql_text<'a, 'py>(sql: &'a Bound<'py, PyAny>, method: &str) -> PyResult<&'a Bound<'py, PyString>> {
+fn sql_text<'a, 'py>(
+    sql: &'a Bound<'py, PyAny>,
+    method: &str,
+) -> PyResult<&'a Bound<'py, PyString>> {
     sql.cast::<PyString>().map_err(|_| {
         let kind = sql.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
         PyTypeError::new_err(format!("{method}() argument 1 must be str, not {kind}"))

@@ -8,7 +8,7 @@ use pyo3::types::{PyInt, PyIterator, PyList, PySlice, PyString, PyTuple, PyType}
 use crate::cursor::Cursor;
 
 /// A row, for `row_factory`: values by index and by column name, in any case.
-#[pyclass(frozen, subclass, sequence, module = "manyhands._manyhands")]
+#[pyclass(frozen, subclass, sequence, module = "manyhands")]
 pub(crate) struct Row {
     values: Py<PyTuple>,
     /// The cursor's, in which a column's name is the first of seven.
@@ -22,9 +22,9 @@ impl Row {
 
     fn names<'py>(&self, py: Python<'py>) -> impl Iterator<Item = PyResult<Bound<'py, PyAny>>> {
         let description = self.description.as_ref().map(|description| description.bind(py).clone());
-        description
-            .into_iter()
-            .flat_map(|description| description.iter().map(|column| column.get_item(0)).collect::<Vec<_>>())
+        description.into_iter().flat_map(|description| {
+            description.iter().map(|column| column.get_item(0)).collect::<Vec<_>>()
+        })
     }
 }
 
@@ -32,11 +32,7 @@ impl Row {
 impl Row {
     #[new]
     #[pyo3(signature = (cursor, data, /))]
-    fn new(
-        py: Python<'_>,
-        cursor: &Bound<'_, PyAny>,
-        data: &Bound<'_, PyAny>,
-    ) -> PyResult<Row> {
+    fn new(py: Python<'_>, cursor: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> PyResult<Row> {
         // A cast asks the type itself, not `__class__`.
         let cursor = cursor.cast::<Cursor>()?;
         let values = data.cast::<PyTuple>()?;

@@ -26,7 +26,10 @@ pub(crate) struct Statement {
 impl Statement {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
-    fn refuse(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<Statement> {
+    fn refuse(
+        _args: &Bound<'_, PyTuple>,
+        _kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Statement> {
         Err(PyTypeError::new_err("cannot create 'manyhands.Statement' instances"))
     }
 }
@@ -62,9 +65,11 @@ impl Statement {
         let column = |name: &String| {
             let end = if cut_names { name.find(" [") } else { None };
             let name = &name[..end.unwrap_or(name.len())];
-            (name, py.None(), py.None(), py.None(), py.None(), py.None(), py.None()).into_pyobject(py)
+            (name, py.None(), py.None(), py.None(), py.None(), py.None(), py.None())
+                .into_pyobject(py)
         };
-        let description = PyTuple::new(py, columns.iter().map(column).collect::<PyResult<Vec<_>>>()?)?;
+        let description =
+            PyTuple::new(py, columns.iter().map(column).collect::<PyResult<Vec<_>>>()?)?;
         *lock(&self.description) =
             Some((Arc::clone(columns), cut_names, description.clone().unbind()));
         Ok(description)
@@ -115,7 +120,10 @@ fn changes_rows(sql: &str) -> bool {
 fn skip_blank(sql: &[u8]) -> usize {
     let mut at = 0;
     loop {
-        at += sql[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c)).count();
+        at += sql[at..]
+            .iter()
+            .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0c))
+            .count();
         let rest = &sql[at..];
         let comment = if rest.starts_with(b"--") {
             rest.iter().position(|byte| *byte == b'\n').map(|end| end + 1)
@@ -154,7 +162,8 @@ impl Statement {
             return self.bind_mapping(&names, parameters);
         }
         if parameters.get_type().hasattr("__getitem__")? {
-            return self.bind_sequence(&names, parameters.len()?, |index| parameters.get_item(index));
+            return self
+                .bind_sequence(&names, parameters.len()?, |index| parameters.get_item(index));
         }
         Err(ProgrammingError::new_err("parameters are of unsupported type"))
     }
@@ -215,7 +224,8 @@ impl Statement {
         if let Some(names) = &*lock(&self.names) {
             return Ok(Arc::clone(names));
         }
-        let names: Arc<[Option<String>]> = connection.call(py, |engine| engine.parameter_names(&self.sql))?.into();
+        let names: Arc<[Option<String>]> =
+            connection.call(py, |engine| engine.parameter_names(&self.sql))?.into();
         *lock(&self.names) = Some(Arc::clone(&names));
         Ok(names)
     }

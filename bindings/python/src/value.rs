@@ -3,9 +3,7 @@
 use manyhands::{Value, ValueRef};
 use pyo3::exceptions::{PyOverflowError, PyUnicodeDecodeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyType,
-};
+use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyType};
 
 use crate::adapt;
 use crate::error::{OperationalError, ProgrammingError};
@@ -20,10 +18,7 @@ pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// A value for a parameter. `name` says which one, for a message.
-pub(crate) fn from_python(
-    value: &Bound<'_, PyAny>,
-    name: impl Fn() -> String,
-) -> PyResult<Value> {
+pub(crate) fn from_python(value: &Bound<'_, PyAny>, name: impl Fn() -> String) -> PyResult<Value> {
     if !adapt::is_native_type_adapted()
         && let Some(native) = native_from_python(value)?
     {
@@ -35,7 +30,8 @@ pub(crate) fn from_python(
         return Ok(native);
     }
     other_from_python(value)?.ok_or_else(|| {
-        let kind = value.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
+        let kind =
+            value.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
         ProgrammingError::new_err(format!(
             "Error binding parameter {}: type '{kind}' is not supported",
             name()
@@ -87,7 +83,8 @@ pub(crate) fn other_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Val
 }
 
 fn integer(number: &Bound<'_, PyInt>) -> PyResult<Value> {
-    let too_large = |_| PyOverflowError::new_err("Python int too large to convert to SQLite INTEGER");
+    let too_large =
+        |_| PyOverflowError::new_err("Python int too large to convert to SQLite INTEGER");
     number.extract().map(Value::Integer).map_err(too_large)
 }
 
@@ -149,7 +146,9 @@ pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Boun
     match value {
         ValueRef::Null => None,
         ValueRef::Integer(number) => Some(PyBytes::new(py, number.to_string().as_bytes())),
-        ValueRef::Real(number) => Some(PyBytes::new(py, format!("{number:?}").as_bytes())),
+        ValueRef::Real(number) => {
+            Some(PyBytes::new(py, manyhands::real_as_text(number).as_bytes()))
+        }
         // As the standard module has it.
         ValueRef::Blob([]) => None,
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(PyBytes::new(py, bytes)),

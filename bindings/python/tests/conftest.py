@@ -14,6 +14,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def connection(path: Path) -> Iterator[manyhands.Connection]:
-    connection = manyhands.connect(path)
+    """In autocommit mode, for any thread."""
+    connection = manyhands.connect(path, isolation_level=None, check_same_thread=False)
     yield connection
     connection.close()

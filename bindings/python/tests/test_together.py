@@ -13,7 +13,7 @@ PROCESSES, INSERTS = 8, 200
 
 
 def insert_many(path, worker):
-    connection = manyhands.connect(path, label=f"worker {worker}")
+    connection = manyhands.connect(path, isolation_level=None, label=f"worker {worker}")
     for number in range(INSERTS):
         connection.execute("INSERT INTO hit (worker, number) VALUES (?, ?)", (worker, number))
     connection.close()
@@ -40,7 +40,7 @@ def use_inherited(connection, path, answers):
     except manyhands.ProgrammingError as error:
         answers.put(str(error))
     connection.close()
-    own = manyhands.connect(path)
+    own = manyhands.connect(path, isolation_level=None)
     own.execute("INSERT INTO t VALUES ('by its own')")
     own.close()
 
@@ -70,7 +70,7 @@ def test_threads_lose_nothing_with_and_without_connections_of_their_own(path, co
         except BaseException as error:
             failures.append(error)
 
-    own = [manyhands.connect(path) for _ in range(4)]
+    own = [manyhands.connect(path, isolation_level=None, check_same_thread=False) for _ in range(4)]
     threads = [threading.Thread(target=count, args=(each,)) for each in [*own, connection, connection]]
     for thread in threads:
         thread.start()
@@ -116,7 +116,7 @@ def test_the_standard_module_writes_the_same_file_in_the_same_process(path, conn
         return sqlite3.connect(path, timeout=30, isolation_level=None)
 
     def ours():
-        return manyhands.connect(path)
+        return manyhands.connect(path, isolation_level=None)
 
     threads = [
         threading.Thread(target=write, args=(kept(who, open_connection), who))
@@ -134,11 +134,11 @@ def test_the_standard_module_writes_the_same_file_in_the_same_process(path, conn
 def test_each_respects_a_write_lock_of_the_other_in_the_same_process(path, connection):
     connection.execute("CREATE TABLE t (v)")
     stock = sqlite3.connect(path, timeout=0, isolation_level=None)
-    with connection.transaction():
+    with connection.transaction("immediate"):
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             stock.execute("BEGIN IMMEDIATE")
     stock.execute("BEGIN IMMEDIATE")
-    impatient = manyhands.connect(path, timeout=0.2)
+    impatient = manyhands.connect(path, timeout=0.2, isolation_level=None)
     with pytest.raises(manyhands.LockTimeout, match="another SQLite program"):
         impatient.execute("INSERT INTO t VALUES (1)")
     stock.execute("ROLLBACK")
@@ -149,7 +149,7 @@ def test_each_respects_a_write_lock_of_the_other_in_the_same_process(path, conne
 
 def hold_the_turn(path, held, release):
     connection = manyhands.connect(path, label="importer")
-    with connection.transaction():
+    with connection.transaction("immediate"):
         held.set()
         release.wait(30)
     connection.close()
@@ -162,7 +162,7 @@ def test_a_timeout_names_who_holds_the_turn(path, connection):
     holder = context.Process(target=hold_the_turn, args=(path, held, release))
     holder.start()
     assert held.wait(30)
-    impatient = manyhands.connect(path, timeout=0.3)
+    impatient = manyhands.connect(path, timeout=0.3, isolation_level=None)
     try:
         with pytest.raises(manyhands.LockTimeout) as caught:
             impatient.execute("INSERT INTO t VALUES (1)")
@@ -170,6 +170,7 @@ def test_a_timeout_names_who_holds_the_turn(path, connection):
         release.set()
         holder.join(30)
         impatient.close()
+    assert str(caught.value).startswith("database is locked")
     assert f"process {holder.pid} (importer) has been writing for" in str(caught.value)
     assert caught.value.sqlite_errorname == "SQLITE_BUSY"
     assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
@@ -207,7 +208,7 @@ def test_children_forked_while_threads_write_open_their_own(path, connection):
     stop = threading.Event()
 
     def write():
-        own = manyhands.connect(path)
+        own = manyhands.connect(path, isolation_level=None)
         while not stop.is_set():
             own.execute("INSERT INTO hit VALUES (-1, 0)")
         own.close()
@@ -222,7 +223,7 @@ def test_children_forked_while_threads_write_open_their_own(path, connection):
             if child == 0:
                 code = 1
                 try:
-                    own = manyhands.connect(path, timeout=10)
+                    own = manyhands.connect(path, timeout=10, isolation_level=None)
                     own.execute("INSERT INTO hit VALUES (?, 0)", (child_number,))
                     own.close()
                     code = 0

@@ -1,7 +1,10 @@
 //! The five types of SQLite's values.
 
+use core::ffi::c_int;
 use std::borrow::Cow;
 use std::str::Utf8Error;
+
+use libsqlite3_sys as ffi;
 
 use serde::{Deserialize, Serialize};
 
@@ -149,4 +152,23 @@ impl<const LEN: usize> From<&[u8; LEN]> for Value {
     fn from(bytes: &[u8; LEN]) -> Value {
         Value::Blob(bytes.to_vec())
     }
+}
+
+/// The text that SQLite makes of a REAL.
+pub fn real_as_text(number: f64) -> String {
+    // The longest has 17 digits, a sign, a point and an exponent of 3 digits.
+    let mut text = [0_u8; 64];
+    // SAFETY: the format takes one floating-point number and no other argument; at most as many bytes are
+    // written as there are.
+    let written = unsafe {
+        ffi::sqlite3_snprintf(
+            text.len() as c_int,
+            text.as_mut_ptr().cast(),
+            c"%!.17g".as_ptr(),
+            number,
+        )
+    };
+    debug_assert!(!written.is_null());
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end]).into_owned()
 }

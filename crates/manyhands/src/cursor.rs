@@ -68,6 +68,17 @@ pub struct Execution {
     pub outcome: Outcome,
 }
 
+impl From<Outcome> for Execution {
+    /// The rows one by one. Without any, nothing tells the columns.
+    fn from(mut outcome: Outcome) -> Execution {
+        let rows = core::mem::take(&mut outcome.rows);
+        let columns: Arc<[String]> =
+            rows.first().map(|row| row.columns().into()).unwrap_or_default();
+        let rows = (!rows.is_empty()).then(|| Cursor::of_rows(Arc::clone(&columns), rows));
+        Execution { columns, rows, outcome }
+    }
+}
+
 impl Connection {
     /// Executes a statement that reads, and shows its rows one by one, while this connection executes
     /// others.

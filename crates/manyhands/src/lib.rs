@@ -96,8 +96,8 @@ pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 pub use manyhands_sqlite::locks::generation as fork_generation;
 pub use manyhands_sqlite::{
     Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
-    Value, ValueRef, WindowAggregate, is_complete, thread_safety, version as sqlite_version,
-    version_number as sqlite_version_number,
+    Value, ValueRef, WindowAggregate, is_complete, real_as_text, thread_safety,
+    version as sqlite_version, version_number as sqlite_version_number,
 };
 pub use options::{Builder, Durability, TransactionMode};
 pub use row::{FromValue, Outcome, Row, RowView};

@@ -100,6 +100,9 @@ class Connection(_manyhands.Connection):
     ProgrammingError = ProgrammingError
     NotSupportedError = NotSupportedError
 
+    # What `inspect.signature` shows of a connection, which can be called.
+    __text_signature__ = "(sql, /)"
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """The arguments are those of :func:`connect`."""
         _warn_of_positional(len(args), "_sqlite3.Connection")
@@ -206,8 +209,25 @@ collections.abc.Sequence.register(Row)
 
 _deprecated_names = frozenset({"version", "version_info"})
 
+if sys.version_info < (3, 12):
+
+    def enable_shared_cache(do_enable: int) -> None:
+        """Does nothing: a shared cache makes no sense here. Removed from Python 3.12."""
+        warnings.warn(
+            "enable_shared_cache is deprecated and will be removed in Python 3.12.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
 
 def _deprecated_value(module: str, name: str) -> object:
+    if name == "OptimizedUnicode" and sys.version_info < (3, 12):
+        warnings.warn(
+            "OptimizedUnicode is deprecated and will be removed in Python 3.12.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return str
     if name not in _deprecated_names:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if sys.version_info >= (3, 12):
