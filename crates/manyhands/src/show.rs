@@ -27,10 +27,14 @@ impl Connection {
         let reads = prepared.compiled.explain || prepared.facts.changes_nothing();
         let result = if prepared.route != Route::Own || !reads {
             Err(Error::refused("query_each takes statements that read; use execute or query"))
-        } else if self.optimistic.is_some() {
-            self.show_on_fork(&mut prepared, values, each)
         } else {
-            self.show_here(&mut prepared, values, each)
+            self.show_nothing_that_may_change(&prepared).and_then(|()| {
+                if self.optimistic.is_some() {
+                    self.show_on_fork(&mut prepared, values, each)
+                } else {
+                    self.show_here(&mut prepared, values, each)
+                }
+            })
         };
         self.put_back(prepared);
         self.end_with_transaction();

@@ -9,5 +9,6 @@ pub mod large;
 mod by_detours;
 mod documented;
 mod overlooked;
+mod overlooked_auto;
 mod replay_exactly;
 mod story;

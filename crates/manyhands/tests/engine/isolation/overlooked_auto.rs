@@ -1,0 +1,39 @@
+//! What [`TransactionMode::Auto`] could overlook: ways to see something without the turn, and transactions
+//! that end otherwise than their caller was told.
+
+use std::time::Duration;
+
+use manyhands::{Database, TransactionMode, params};
+
+use crate::stage::{Stage, connect, execute};
+
+const SCHEMA: &str = "
+    CREATE TABLE counter (id INTEGER PRIMARY KEY, n); INSERT INTO counter VALUES (1, 0);
+    CREATE TABLE entry (id INTEGER PRIMARY KEY, text UNIQUE);
+    CREATE TABLE child (of REFERENCES entry (id) DEFERRABLE INITIALLY DEFERRED);";
+
+fn open(mode: TransactionMode, timeout: Duration) -> (Stage, Database) {
+    let stage = Stage::without_disk();
+    let setup = Database::builder(stage.path()).open().expect("opens");
+    connect(&setup).execute_script(SCHEMA).expect("the schema");
+    let builder = Database::builder(stage.path()).timeout(timeout).foreign_keys(true);
+    let database = builder.transaction_mode(mode).open().expect("opens");
+    (stage, database)
+}
+
+fn auto() -> (Stage, Database) {
+    open(TransactionMode::Auto, Duration::from_secs(5))
+}
+
+const COUNT_UP: &str = "UPDATE counter SET n = n + 1";
+
+/// Row by row is no other way to see.
+#[test]
+fn rows_that_are_shown_as_they_come() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    connection.query_each("SELECT n FROM counter", params![], |_| true).expect("reads");
+    assert!(connection.holds_turn());
+    execute(&mut connection, "COMMIT");
+}
