@@ -50,9 +50,10 @@ impl Connection {
             return Ok(());
         }
         match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
-            InFork::Plain => Ok(()),
+            // What needs the turn takes it by itself, in whatever mode.
+            InFork::Plain | InFork::InTurn => Ok(()),
             InFork::Logged if !prepared.shows_data() => Ok(()),
-            InFork::Logged | InFork::LoggedAtHome | InFork::InTurn => self.escalate(),
+            InFork::Logged | InFork::LoggedAtHome => self.escalate(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyhands::{Database, TransactionMode, params};
 
-use crate::stage::{Stage, connect, execute};
+use crate::stage::{Stage, connect, execute, number};
 
 const SCHEMA: &str = "
     CREATE TABLE counter (id INTEGER PRIMARY KEY, n); INSERT INTO counter VALUES (1, 0);
@@ -35,5 +35,17 @@ fn rows_that_are_shown_as_they_come() {
     execute(&mut connection, "BEGIN");
     connection.query_each("SELECT n FROM counter", params![], |_| true).expect("reads");
     assert!(connection.holds_turn());
+    execute(&mut connection, "COMMIT");
+}
+
+/// A setting that must wait for the turn is not lost when the turn is there.
+#[test]
+fn a_setting_works() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    execute(&mut connection, COUNT_UP);
+    execute(&mut connection, "PRAGMA recursive_triggers = ON");
+    assert_eq!(number(&mut connection, "PRAGMA recursive_triggers"), 1);
     execute(&mut connection, "COMMIT");
 }
