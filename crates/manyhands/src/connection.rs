@@ -355,8 +355,7 @@ impl Connection {
         if let Some(TransactionStatement::Release(name)) = &statement
             && self.savepoints.is_transaction(name)
         {
-            // The savepoint was the transaction, until it moved to its turn.
-            return self.commit_replayed();
+            return self.commit_in_turn();
         }
         let result = self.step(prepared, &[]);
         if outside && !self.sqlite().is_autocommit() {

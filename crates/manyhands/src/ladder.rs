@@ -46,7 +46,7 @@ impl Connection {
             // COMMIT fails, and the transaction goes on.
             if self.is_cautious() {
                 self.escalate()?;
-                return self.end_as_sqlite_does(commit);
+                return self.commit_in_turn();
             }
             return self.step_at_home(commit, &[]);
         }
@@ -231,10 +231,18 @@ impl Connection {
         self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
     }
 
-    pub(crate) fn commit_replayed(&mut self) -> Result<Outcome, Error> {
+    /// COMMIT in a transaction that holds its turn. For a RELEASE that commits, too: the savepoint was the
+    /// transaction, until that moved to its turn.
+    pub(crate) fn commit_in_turn(&mut self) -> Result<Outcome, Error> {
         let mut commit = self.take_prepared("COMMIT")?;
         let result = self.end_as_sqlite_does(&mut commit);
         self.put_back(commit);
+        result
+    }
+
+    /// The same, after which the transaction is over in any case.
+    fn commit_replayed(&mut self) -> Result<Outcome, Error> {
+        let result = self.commit_in_turn();
         if result.is_err() {
             self.roll_back_quietly();
         }

@@ -49,3 +49,39 @@ fn a_setting_works() {
     assert_eq!(number(&mut connection, "PRAGMA recursive_triggers"), 1);
     execute(&mut connection, "COMMIT");
 }
+
+/// transaction has moved to its turn for that.
+#[test]
+fn the_release_that_commits() {
+    for others_write in [false, true] {
+        let (_stage, database) = auto();
+        let mut connection = connect(&database);
+        execute(&mut connection, "SAVEPOINT s");
+        execute(&mut connection, "INSERT INTO child VALUES (9)");
+        if others_write {
+            execute(&mut connect(&database), COUNT_UP);
+        }
+        for _ in 0..2 {
+            let error = connection.execute("RELEASE s", params![]).expect_err("9 is missing");
+            assert!(error.is_constraint(), "{error}");
+            assert!(!connection.is_autocommit(), "it can be mended");
+        }
+        execute(&mut connection, "INSERT INTO entry (id) VALUES (9)");
+        execute(&mut connection, "RELEASE s");
+        assert!(connection.is_autocommit() && !connection.holds_turn());
+        assert_eq!(number(&mut connect(&database), "SELECT count(*) FROM child"), 1);
+    }
+}
+
+/// The same when somebody else has mended it meanwhile.
+#[test]
+fn the_release_that_others_made_possible() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "SAVEPOINT s");
+    execute(&mut connection, "INSERT INTO child VALUES (9)");
+    execute(&mut connect(&database), "INSERT INTO entry (id) VALUES (9)");
+    execute(&mut connection, "RELEASE s");
+    assert!(connection.is_autocommit() && !connection.holds_turn());
+    assert_eq!(number(&mut connect(&database), "SELECT count(*) FROM child"), 1);
+}
