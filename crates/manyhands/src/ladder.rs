@@ -329,7 +329,7 @@ impl Connection {
     }
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
-    /// An error of a cautious transaction is its caller's to see.
+    /// A new error of a cautious transaction is its caller's to see.
     fn execute_again(
         &mut self,
         entry: &Entry,
@@ -366,7 +366,9 @@ impl Connection {
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
         noticed?;
-        if let Some(error) = watched.error.filter(|it| cautious || !it.code.is_result()) {
+        let shows_the_same = watched.seen == *entry.seen();
+        let is_unseen = |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
+        if let Some(error) = watched.error.filter(is_unseen) {
             return Err(self.describe(error));
         }
         let now = Counted {
@@ -374,7 +376,7 @@ impl Connection {
             last_insert_rowid: self.sqlite().last_insert_rowid(),
             asked: counted_then.asked,
         };
-        if watched.seen != *entry.seen() || !counted_then.looks_like(&now) {
+        if !shows_the_same || !counted_then.looks_like(&now) {
             return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
         }
         if let Some(tally) = &entry.tally {

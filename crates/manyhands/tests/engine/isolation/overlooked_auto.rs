@@ -85,3 +85,18 @@ fn the_release_that_others_made_possible() {
     assert!(connection.is_autocommit() && !connection.holds_turn());
     assert_eq!(number(&mut connect(&database), "SELECT count(*) FROM child"), 1);
 }
+
+/// An error that says nothing of the database, and comes through a cursor, is no reason to fail later.
+#[test]
+fn an_error_that_was_caught() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    execute(&mut connection, COUNT_UP);
+    let mut cursor = connection.cursor("SELECT json('no')", params![]).expect("opens");
+    cursor.next_row().expect_err("is no JSON");
+    drop(cursor);
+    execute(&mut connect(&database), COUNT_UP);
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 2);
+    execute(&mut connection, "COMMIT");
+}
