@@ -116,8 +116,9 @@ impl Observer {
         (Seen { to_end, ..self.seen }, self.sample)
     }
 
-    /// The same, while more may come.
+    /// The same, while more may come. Who asks on after an error learns nothing new.
     pub(crate) fn so_far(&self, to_end: bool) -> (Seen, Vec<u8>) {
+        let to_end = to_end && self.seen.error.is_none();
         (Seen { to_end, ..self.seen.clone() }, self.sample.clone())
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use manyhands::{Database, TransactionMode, params};
+use manyhands::{Database, RowBuffer, TransactionMode, params};
 
 use crate::stage::{Stage, connect, execute, number};
 
@@ -99,4 +99,28 @@ fn an_error_that_was_caught() {
     execute(&mut connect(&database), COUNT_UP);
     assert_eq!(number(&mut connection, "SELECT n FROM counter"), 2);
     execute(&mut connection, "COMMIT");
+}
+
+/// A caller that asks on after an error has seen no more than the error.
+#[test]
+fn asking_on_after_an_error() {
+    let (_stage, database) = open(TransactionMode::Optimistic, Duration::from_secs(5));
+    let mut connection = connect(&database);
+    for many in [false, true] {
+        execute(&mut connection, "BEGIN");
+        execute(&mut connection, COUNT_UP);
+        let sql = "SELECT json('no') FROM entry UNION ALL SELECT json('no')";
+        let mut cursor = connection.cursor(sql, params![]).expect("opens");
+        let mut buffer = RowBuffer::default();
+        if many {
+            cursor.fetch(&mut buffer, 10).expect_err("is no JSON");
+            assert_eq!(cursor.fetch(&mut buffer, 10).expect("no more rows"), 0);
+        } else {
+            cursor.next_row().expect_err("is no JSON");
+            assert!(cursor.next_row().expect("no more rows").is_none());
+        }
+        execute(&mut connect(&database), "UPDATE counter SET n = 7");
+        execute(&mut connect(&database), "INSERT INTO entry (text) VALUES (random())");
+        execute(&mut connection, "COMMIT");
+    }
 }
