@@ -287,6 +287,12 @@ impl Connection {
         }
     }
 
+    /// True when SQLite holds the write lock of some database, an attached or a temporary one included.
+    pub fn writes(&self) -> bool {
+        // SAFETY: the connection is open; null stands for all of its databases.
+        unsafe { ffi::sqlite3_txn_state(self.raw(), ptr::null()) == ffi::SQLITE_TXN_WRITE }
+    }
+
     /// Rows changed by the last INSERT, UPDATE or DELETE.
     pub fn changes(&self) -> i64 {
         // SAFETY: the connection is open.

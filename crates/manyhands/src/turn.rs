@@ -34,6 +34,10 @@ impl Connection {
         }
         let outside = self.sqlite().is_autocommit();
         let result = self.step(prepared, values);
+        if !outside && result.is_err() && !self.sqlite().writes() {
+            // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
+            self.release_turns();
+        }
         if outside && !self.sqlite().is_autocommit() {
             self.adopt_turns_of_blobs();
         }
@@ -108,6 +112,10 @@ impl Connection {
                 batch::be_courteous(file, self.turn_taken);
             }
         }
+        self.release_turns();
+    }
+
+    fn release_turns(&mut self) {
         for (_, lead) in self.turns.drain(..) {
             lead.release();
         }

@@ -124,3 +124,19 @@ fn asking_on_after_an_error() {
         execute(&mut connection, "COMMIT");
     }
 }
+
+/// With no time to wait, a transaction that cannot write does not keep others from it.
+#[test]
+fn who_cannot_write_holds_no_turn() {
+    let (_stage, database) = open(TransactionMode::Auto, Duration::ZERO);
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    execute(&mut one, "BEGIN");
+    assert_eq!(number(&mut one, "SELECT n FROM counter"), 0);
+    execute(&mut other, COUNT_UP);
+    let error = one.execute(COUNT_UP, params![]).expect_err("its snapshot is old");
+    assert_eq!(error.code().map(|code| code.name()), Some("SQLITE_BUSY_SNAPSHOT"), "{error}");
+    assert!(!one.holds_turn() && !one.is_autocommit());
+    execute(&mut other, COUNT_UP);
+    execute(&mut one, "ROLLBACK");
+    execute(&mut one, COUNT_UP);
+}
