@@ -94,7 +94,7 @@ impl Connection {
     pub fn serialize(&mut self, schema: &str) -> Result<Vec<u8>, Error> {
         self.begin_operation()?;
         if self.optimistic.is_some() {
-            self.escalate()?;
+            self.escalate_first()?;
         }
         let _own = self.own_statements();
         Ok(self.sqlite().serialize(schema)?)

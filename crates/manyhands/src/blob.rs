@@ -68,7 +68,7 @@ impl Connection {
     pub fn open_blob(&mut self, place: &BlobPlace, writable: bool) -> Result<Blob, Error> {
         self.begin_operation()?;
         if self.optimistic.is_some() {
-            self.escalate()?;
+            self.escalate_first()?;
         }
         let file = match place.schema.to_ascii_lowercase().as_str() {
             "main" => self.file.clone(),

@@ -53,7 +53,7 @@ impl Connection {
             // What needs the turn takes it by itself, in whatever mode.
             InFork::Plain | InFork::InTurn => Ok(()),
             InFork::Logged if !prepared.shows_data() => Ok(()),
-            InFork::Logged | InFork::LoggedAtHome => self.escalate(),
+            InFork::Logged | InFork::LoggedAtHome => self.escalate_first(),
         }
     }
 
@@ -73,10 +73,10 @@ impl Connection {
     /// Does nothing in other transactions, and outside of them.
     ///
     /// # Errors
-    /// See [`Connection::execute`]. The transaction is rolled back then.
+    /// See [`Connection::execute`]. When the turn does not come in time, the transaction goes on.
     pub fn settle(&mut self) -> Result<(), Error> {
         if self.is_cautious() && self.sqlite().fork_status().forked {
-            self.escalate()?;
+            self.escalate_first()?;
         }
         Ok(())
     }

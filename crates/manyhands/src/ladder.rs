@@ -53,7 +53,11 @@ impl Connection {
         if fork.live == Some(snapshot)
             && let Some(lead) = self.lead_if_idle()?
         {
-            if self.promote()? {
+            let promoted = self.promote();
+            if promoted.is_err() {
+                self.roll_back_quietly();
+            }
+            if promoted? {
                 self.count_transaction(|it| &it.promotions);
                 self.hold_promoted(lead)?;
                 return self.end_as_sqlite_does(commit);
@@ -110,16 +114,12 @@ impl Connection {
                 // Another SQLite program writes at this moment.
                 Promotion::Busy if self.interrupt.is_asked() => {
                     self.interrupt.forget();
-                    self.roll_back_quietly();
                     return Err(Error::new(ErrorKind::Interrupted));
                 }
                 Promotion::Busy if !deadline.has_passed() => {
                     std::thread::sleep(limits::BUSY_SLEEP);
                 }
-                Promotion::Busy => {
-                    self.roll_back_quietly();
-                    return Err(self.locked_by_others(began.elapsed()));
-                }
+                Promotion::Busy => return Err(self.locked_by_others(began.elapsed())),
             }
         }
     }
@@ -255,14 +255,19 @@ impl Connection {
     /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
     /// transaction is rolled back then.
     pub(crate) fn escalate(&mut self) -> Result<(), Error> {
-        let escalated = self.try_escalate();
+        let escalated = self.escalate_first();
         if escalated.is_err() {
             self.roll_back_quietly();
         }
         escalated
     }
 
-    fn try_escalate(&mut self) -> Result<(), Error> {
+    /// The same before a statement has done anything.
+    ///
+    /// # Errors
+    /// When the turn did not come before the deadline, the transaction stays where it is, as in SQLite: who
+    /// tries again would otherwise do so outside of it.
+    pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
         let lead = self.take_turn()?;

@@ -126,7 +126,7 @@ impl Connection {
             }
             InFork::Plain => self.carry_out_here(prepared, values),
             InFork::InTurn => {
-                self.escalate()?;
+                self.escalate_first()?;
                 if prepared.facts.pragma.is_some() {
                     // SQLite applied it when it compiled it, to the transaction that is over now.
                     let sql = Arc::clone(&prepared.sql);

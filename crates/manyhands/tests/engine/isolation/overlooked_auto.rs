@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use manyhands::{Database, RowBuffer, TransactionMode, params};
+use manyhands::{Connection, Database, Outcome, RowBuffer, TransactionMode, params};
 
 use crate::stage::{Stage, connect, execute, number};
 
@@ -139,4 +139,37 @@ fn who_cannot_write_holds_no_turn() {
     execute(&mut other, COUNT_UP);
     execute(&mut one, "ROLLBACK");
     execute(&mut one, COUNT_UP);
+}
+
+/// Waiting in vain for the turn undoes nothing: the transaction goes on where it was, as in SQLite.
+#[test]
+fn a_wait_in_vain() {
+    fn check(what: &str, look: impl Fn(&mut Connection, &Outcome) -> bool) {
+        let (_stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        execute(&mut one, "BEGIN");
+        execute(&mut one, "SAVEPOINT s");
+        let done = one.execute(COUNT_UP, params![]).expect("writes");
+        execute(&mut other, "BEGIN IMMEDIATE");
+        assert!(look(&mut one, &done), "{what}: has to wait");
+        assert!(!one.is_autocommit() && !one.holds_turn(), "{what}");
+        execute(&mut other, "INSERT INTO entry (text) VALUES ('b')");
+        execute(&mut other, "COMMIT");
+        assert!(!look(&mut one, &done), "{what}: need not wait any more");
+        assert!(one.holds_turn(), "{what}");
+        execute(&mut one, "RELEASE s");
+        execute(&mut one, "COMMIT");
+        assert!(!one.holds_turn(), "{what}");
+        assert_eq!(number(&mut other, "SELECT n FROM counter"), 1, "{what}");
+    }
+    check("a row", |it, _| it.query("SELECT n FROM counter", params![]).is_err());
+    check("a cursor", |it, _| it.cursor("SELECT n FROM counter", params![]).is_err());
+    check("row by row", |it, _| {
+        it.query_each("SELECT n FROM counter", params![], |_| true).is_err()
+    });
+    check("a count", |it, done| it.changes_of(done).is_err());
+    check("a schema", |it, _| {
+        it.execute("CREATE TABLE IF NOT EXISTS made (a)", params![]).is_err()
+    });
+    check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
 }
