@@ -99,8 +99,8 @@ impl Connection {
     /// # Errors
     /// See [`Connection::settle`].
     pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
-        // An id that was reserved for it stays its own.
-        if self.entry_of(outcome).is_some_and(|entry| entry.ids.is_empty()) {
+        let stays = |entry: &Entry| entry.given.stay && !entry.given.ids.is_empty();
+        if self.entry_of(outcome).is_some_and(|entry| !stays(entry)) {
             self.settle()?;
         }
         Ok(outcome.last_insert_rowid())

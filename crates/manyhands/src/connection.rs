@@ -16,6 +16,7 @@ use crate::database::FileId;
 use crate::error::ErrorKind;
 use crate::functions::Additions;
 use crate::idle::OpenConnection;
+use crate::ids::GivenIds;
 use crate::interrupt::Interrupt;
 use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
@@ -51,8 +52,8 @@ pub struct Connection {
     pub(crate) savepoints: Savepoints,
     /// The open transaction was begun to read only.
     pub(crate) reads_only: bool,
-    /// The rowids that the last statement was given, and the key of their table.
-    pub(crate) given_ids: (u64, Vec<i64>),
+    /// The rowids that the last statement was given.
+    pub(crate) given_ids: GivenIds,
     /// Open cursors, and some that are not any more.
     pub(crate) cursors: Vec<Weak<CursorState>>,
     /// Their statements, when they are done with them.
@@ -90,7 +91,7 @@ impl Connection {
             optimistic: None,
             savepoints: Savepoints::default(),
             reads_only: false,
-            given_ids: (0, Vec::new()),
+            given_ids: GivenIds::default(),
             cursors: Vec::new(),
             returned: Arc::default(),
             blobs: Vec::new(),

@@ -53,6 +53,16 @@ impl Recorded<'_> {
     pub(crate) const NONE: Recorded<'static> = Recorded { ids: &[], exclusive: true };
 }
 
+/// The rowids that a statement was given.
+#[derive(Debug, Default)]
+pub(crate) struct GivenIds {
+    /// The key of their table.
+    pub(crate) table: u64,
+    pub(crate) ids: Vec<i64>,
+    /// Its rows have them wherever it takes effect: it comes to as many rows in any case.
+    pub(crate) stay: bool,
+}
+
 /// What answers questions about the rowids of one table.
 #[derive(Debug)]
 struct TableIds {
@@ -72,6 +82,7 @@ pub(crate) struct InsertWithIds {
     /// `None` while it is lent to the function.
     table: Option<Box<TableIds>>,
     key: u64,
+    always_inserts: bool,
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
     recompilations: u32,
@@ -206,6 +217,7 @@ impl InsertWithIds {
             recompilations: statement.recompilations(),
             statement,
             key,
+            always_inserts: rewritten.always_inserts,
             asks_for_null: false,
             table: Some(Box::new(TableIds { key, highest, taken, sequence, recompilations })),
         })
@@ -225,6 +237,11 @@ impl InsertWithIds {
     /// The key of the table that it inserts into.
     pub(crate) fn key(&self) -> u64 {
         self.key
+    }
+
+    /// These ids, as those that it was given.
+    pub(crate) fn given(&self, ids: Vec<i64>) -> GivenIds {
+        GivenIds { table: self.key, ids, stay: self.always_inserts }
     }
 
     /// True when SQLite has compiled it again since, for a schema that it was not rewritten for.

@@ -197,7 +197,7 @@ impl Connection {
                 values: entry.values.iter().map(|value| value.as_ref()).collect(),
                 seen: Some((entry.seen().into_owned(), entry.counted())),
                 reads_only: entry.reads_only.map(|tables| tables.0),
-                ids: entry.ids.clone(),
+                ids: entry.given.ids.clone(),
             });
         }
         self.submit_request(Kind::Request, &request)
@@ -408,8 +408,8 @@ impl Connection {
             statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
             Ok(observe::watch_again(statement, &entry.seen()))
         };
-        let recorded = Recorded { ids: &entry.ids, exclusive: taint.is_known() };
-        let queue = self.file.as_ref().filter(|_| !entry.ids.is_empty()).map(|file| file.queue());
+        let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
+        let queue = self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
             && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use manyhands_sqlite::{Code, Value};
 
 use crate::cursor::CursorState;
+use crate::ids::GivenIds;
 use crate::observe::{self, Counted, Seen, Shown};
 use crate::row::{Tally, bytes_of};
 use crate::tables::{TableSet, Touches};
@@ -26,9 +27,7 @@ pub(crate) struct Entry {
     pub(crate) tables: Arc<[String]>,
     pub(crate) shown: ShownRows,
     pub(crate) tally: Option<Arc<Tally>>,
-    /// The rowids that it was given, of the table with this key.
-    pub(crate) ids: Vec<i64>,
-    pub(crate) ids_table: u64,
+    pub(crate) given: GivenIds,
 }
 
 impl Entry {

@@ -29,7 +29,7 @@ use core::ops::Range;
 
 use sqlite3_parser::ast::{
     Cmd, DistinctNames, Expr, InsertBody, Literal, Name, OneSelect, QualifiedName, Stmt,
-    UnaryOperator,
+    ResolveType, UnaryOperator,
 };
 use sqlite3_parser::lexer::Scanner;
 use sqlite3_parser::lexer::sql::{Parser, TokenType, Tokenizer};
@@ -51,6 +51,8 @@ pub(crate) struct Rewritten {
     pub(crate) table: String,
     /// The id column or a name of the rowid, quoted where SQL needs it.
     pub(crate) rowid_name: String,
+    /// False for OR IGNORE and upserts, which may come to no new row.
+    pub(crate) always_inserts: bool,
 }
 
 /// The INSERT with [`CALL`] in the place of each id that SQLite would choose; `None` when `sql` is not
@@ -74,7 +76,8 @@ pub(crate) fn rewrite(
     let rowid_name = table.rowid_name()?;
     let places = Places::find(sql, &insert)?;
     let edits = insert.edits(&places, &table, &rowid_name)?;
-    Some(Rewritten { sql: apply(sql, &edits), table: table.name, rowid_name })
+    let always_inserts = insert.always_inserts;
+    Some(Rewritten { sql: apply(sql, &edits), table: table.name, rowid_name, always_inserts })
 }
 
 /// A cheap look at the first word.
@@ -92,6 +95,7 @@ struct Insert<'a> {
     columns: Option<DistinctNames<'a>>,
     /// `None` for DEFAULT VALUES.
     rows: Option<&'a [BumpVec<'a, Expr<'a>>]>,
+    always_inserts: bool,
 }
 
 /// Where the id of a new row stands among its values.
@@ -110,7 +114,11 @@ impl<'a> Insert<'a> {
         let mut parser = Parser::new(arena, sql.as_bytes());
         let Ok(Some(Cmd::Stmt(statement))) = parser.next() else { return None };
         let Ok(None) = parser.next() else { return None };
-        let Stmt::Insert { tbl_name: target, columns, body, .. } = statement else { return None };
+        let Stmt::Insert { tbl_name: target, columns, body, or_conflict, .. } = statement else {
+            return None;
+        };
+        let upserts = matches!(body, InsertBody::Select(_, Some(_)));
+        let always_inserts = !upserts && or_conflict != Some(ResolveType::Ignore);
         let rows = match body {
             InsertBody::DefaultValues => None,
             InsertBody::Select(select, _) => {
@@ -122,7 +130,7 @@ impl<'a> Insert<'a> {
                 Some(plain.then_some(rows.as_slice())?)
             }
         };
-        Some(Insert { target, columns, rows })
+        Some(Insert { target, columns, rows, always_inserts })
     }
 
     /// What to change so that [`CALL`] gives the ids; `None` when nothing is to be changed.

@@ -15,6 +15,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
+use crate::ids::GivenIds;
 use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
 use crate::observe::Observer;
@@ -242,8 +243,7 @@ impl Connection {
             tables: Arc::clone(&prepared.tables),
             shown,
             tally: tally.cloned(),
-            ids: core::mem::take(&mut self.given_ids.1),
-            ids_table: self.given_ids.0,
+            given: core::mem::take(&mut self.given_ids),
         }
     }
 
@@ -252,7 +252,8 @@ impl Connection {
         let Some(file) = &self.file else { return };
         let queue = file.queue();
         for entry in log.entries().iter().rev() {
-            entry.ids.iter().rev().for_each(|&id| queue.give_back_id(entry.ids_table, id));
+            let given = &entry.given;
+            given.ids.iter().rev().for_each(|&id| queue.give_back_id(given.table, id));
         }
     }
 
@@ -272,8 +273,7 @@ impl Connection {
             tables: Arc::default(),
             shown: ShownRows::All(seen, sample),
             tally: None,
-            ids: Vec::new(),
-            ids_table: 0,
+            given: GivenIds::default(),
         });
     }
 

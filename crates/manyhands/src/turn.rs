@@ -127,7 +127,7 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Vec<Row>, sqlite::Error> {
-        self.given_ids.1.clear();
+        self.given_ids.ids.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
         let own = self.own_statements();
         let open = self.open_mut();
@@ -146,7 +146,7 @@ impl Connection {
             return prepared.fetch_all(values);
         }
         insert.note(values, given.len());
-        self.given_ids = (insert.key(), given);
+        self.given_ids = insert.given(given);
         result
     }
 

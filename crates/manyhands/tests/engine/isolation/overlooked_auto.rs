@@ -125,6 +125,30 @@ fn asking_on_after_an_error() {
     }
 }
 
+/// A new rowid that was looked at is the row's, or the transaction held its turn.
+#[test]
+fn a_rowid_that_was_looked_at() {
+    fn check(insert: &str, meanwhile: &str) {
+        let (_stage, database) = auto();
+        let mut connection = connect(&database);
+        execute(&mut connection, "BEGIN");
+        let inserted: Outcome = connection.execute(insert, params![]).expect("inserts");
+        let id = connection.last_insert_rowid_of(&inserted).expect("is known");
+        let mut other = database.connect().expect("connects");
+        if !connection.holds_turn() {
+            execute(&mut other, meanwhile);
+        }
+        connection.execute("COMMIT", params![]).unwrap_or_else(|error| panic!("{insert}: {error}"));
+        let found = format!("SELECT count(*) FROM entry WHERE text = 'a' AND id = {id}");
+        assert_eq!(number(&mut connection, &found), 1, "{insert}");
+    }
+    let meanwhile = "INSERT INTO entry (text) VALUES ('b'), ('a')";
+    check("INSERT OR IGNORE INTO entry (text) VALUES ('a')", meanwhile);
+    check("INSERT INTO entry (text) VALUES ('a') ON CONFLICT DO NOTHING", meanwhile);
+    check("INSERT INTO entry (text) VALUES ('a') ON CONFLICT DO UPDATE SET text = 'c'", meanwhile);
+    check("INSERT OR REPLACE INTO entry (text) VALUES ('a')", meanwhile);
+}
+
 /// With no time to wait, a transaction that cannot write does not keep others from it.
 #[test]
 fn who_cannot_write_holds_no_turn() {
