@@ -28,11 +28,12 @@ impl Connection {
         waits.then_some(self.settings.transaction_mode == TransactionMode::Auto)
     }
 
-    /// True for a plain BEGIN that holds its turn.
+    /// True for a plain BEGIN, or a savepoint that begins a transaction, that holds its turn.
     pub(crate) fn begins_in_turn(&self, prepared: &Prepared) -> bool {
+        let statement = prepared.facts.transaction.as_ref();
         self.file.is_some()
             && self.settings.transaction_mode == TransactionMode::Immediate
-            && prepared.facts.transaction == Some(TransactionStatement::Begin)
+            && matches!(statement, Some(TransactionStatement::Begin | TransactionStatement::Savepoint(_)))
             && !is_begin_concurrent(&prepared.sql)
     }
 

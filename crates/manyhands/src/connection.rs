@@ -351,7 +351,11 @@ impl Connection {
             let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
             let begun = self.step_in_turn(&mut begin, &[]);
             self.put_back(begin);
-            return begun;
+            if !matches!(statement, Some(TransactionStatement::Savepoint(_))) || begun.is_err() {
+                return begun;
+            }
+            self.savepoints.begin(statement.as_ref());
+            return self.step(prepared, &[]);
         }
         if let Some(TransactionStatement::Release(name)) = &statement
             && self.savepoints.is_transaction(name)

@@ -197,3 +197,18 @@ fn a_wait_in_vain() {
     });
     check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
 }
+
+/// In mode Immediate a savepoint begins a transaction that holds its turn, too.
+#[test]
+fn a_savepoint_may_hold_the_turn() {
+    let (_stage, database) = open(TransactionMode::Immediate, Duration::from_secs(5));
+    let mut connection = connect(&database);
+    execute(&mut connection, "SAVEPOINT s");
+    assert!(connection.holds_turn());
+    execute(&mut connection, COUNT_UP);
+    execute(&mut connection, "ROLLBACK TO s");
+    execute(&mut connection, COUNT_UP);
+    execute(&mut connection, "RELEASE s");
+    assert!(connection.is_autocommit() && !connection.holds_turn());
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 1);
+}
