@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use manyhands_sqlite as sqlite;
+
 use crate::Error;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
@@ -65,7 +67,21 @@ impl Connection {
         Ok(Some(prepared))
     }
 
-    pub(crate) fn compile(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+    /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes.
+    pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        match self.compile_now(sql) {
+            // That it does not compile is something to see: others may have made what it misses.
+            Err(error)
+                if self.is_cautious() && error.code().is_some_and(sqlite::Code::is_result) =>
+            {
+                self.escalate_first()?;
+                self.compile_now(sql)
+            }
+            compiled => compiled,
+        }
+    }
+
+    fn compile_now(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         let spared = match (&self.optimistic, &self.file) {
             (Some(_), _) => Spared::Settings,
             (None, Some(_)) => Spared::Refused,

@@ -212,3 +212,24 @@ fn a_savepoint_may_hold_the_turn() {
     assert!(connection.is_autocommit() && !connection.holds_turn());
     assert_eq!(number(&mut connection, "SELECT n FROM counter"), 1);
 }
+
+/// That a statement cannot be compiled is seen.
+#[test]
+fn what_did_not_compile() {
+    for script in [false, true] {
+        let (_stage, database) = auto();
+        let mut connection = connect(&database);
+        execute(&mut connection, "BEGIN");
+        execute(&mut connection, COUNT_UP);
+        execute(&mut connect(&database), "CREATE TABLE made (a)");
+        let sql = "INSERT INTO made VALUES (1)";
+        if script {
+            connection.execute_script(sql).expect("it is made");
+        } else {
+            execute(&mut connection, sql);
+        }
+        assert!(connection.holds_turn());
+        execute(&mut connection, "COMMIT");
+        assert_eq!(number(&mut connection, "SELECT count(*) FROM made"), 1);
+    }
+}
