@@ -78,6 +78,11 @@ impl Blob {
         if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code)) }
     }
 
+    /// True in a child that got this blob from its parent by `fork()`: it must not be used.
+    pub fn is_inherited(&self) -> bool {
+        self.handle.is_inherited()
+    }
+
     /// Its length in bytes; 0 when it is expired.
     pub fn len(&self) -> usize {
         // SAFETY: the blob is open.

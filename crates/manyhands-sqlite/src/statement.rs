@@ -101,8 +101,17 @@ impl Statement {
         }
     }
 
+    /// True in a child that got this statement from its parent by `fork()`: it must not be used.
+    pub fn is_inherited(&self) -> bool {
+        self.handle.is_inherited()
+    }
+
     /// Ends the execution, so that the statement can be bound and run again.
     pub fn reset(&mut self) {
+        if self.is_inherited() {
+            // It would give back locks through descriptors that are others' by now.
+            return;
+        }
         // The result repeats the error of the last step.
         // SAFETY: the statement is alive.
         unsafe { ffi::sqlite3_reset(self.raw()) };

@@ -16,6 +16,7 @@ use manyhands_sqlite::{self as sqlite, BlobPlace};
 use crate::Error;
 use crate::connection::Connection;
 use crate::database::FileId;
+use crate::error::ErrorKind;
 use crate::mutex::lock;
 use crate::registry::FileHandle;
 use crate::tables::TableSet;
@@ -140,6 +141,7 @@ impl BlobState {
         work: impl FnOnce(&mut sqlite::Blob) -> Result<T, sqlite::Error>,
     ) -> Result<T, Error> {
         match &mut *lock(&self.open) {
+            Some(open) if open.is_inherited() => Err(Error::new(ErrorKind::Forked)),
             Some(open) => Ok(work(open)?),
             None => Err(Error::from(sqlite::Error::from_code(sqlite::Code::ABORT.0))),
         }

@@ -12,6 +12,7 @@ use manyhands_sqlite::{Paused, Pinned, Step, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::error::ErrorKind;
 use crate::limits;
 use crate::mutex::lock;
 use crate::observe::{Observer, Seen};
@@ -331,6 +332,9 @@ impl State {
     /// Steps the statement, under its clock and dice; true when there is a row.
     fn step(&mut self) -> Result<bool, Error> {
         let Some(running) = &mut self.running else { return Ok(false) };
+        if running.statement.is_inherited() {
+            return Err(Error::new(ErrorKind::Forked));
+        }
         let pinned = self.paused.take().map(Paused::resume);
         let stepped = running.statement.step();
         self.paused = pinned.map(|guard| guard.pause());

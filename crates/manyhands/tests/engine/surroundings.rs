@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fork::Fork;
-use manyhands::{Code, Connection, Database, Durability, Error, params};
+use manyhands::{BlobPlace, Code, Connection, Database, Durability, Error, RowBuffer, params};
 
 use crate::stage::{
     self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, refused,
@@ -72,6 +72,45 @@ fn a_forked_child_opens_the_database_itself() {
         execute(&mut connection, INSERT);
         assert_eq!(items(&mut connection), 4);
         drop(connection);
+        stage::assert_sound(&stage.path());
+    });
+}
+
+/// What reads or writes without its connection does not do so in a child, where its descriptors are others' by
+/// now, and goes on in the parent.
+#[test]
+fn a_fork_under_cursors_and_blobs() {
+    in_time(|| {
+        let stage = Stage::new();
+        let mut connection = connect(&stage.database_with_items());
+        for _ in 0..3 {
+            execute(&mut connection, INSERT);
+        }
+        let sql = "SELECT id FROM item";
+        let mut cursor = Some(connection.cursor(sql, params![]).expect("opens"));
+        cursor.as_mut().expect("open").next_row().expect("the first row");
+        let mut buffer = RowBuffer::default();
+        let (schema, table, column) = ("main".into(), "item".into(), "note".into());
+        let place = BlobPlace { schema, table, column, rowid: 1 };
+        let mut blob = Some(connection.open_blob(&place, false).expect("opens"));
+        in_child(|| {
+            const WORDS: &[&str] = &["before fork()", "open the database itself"];
+            let own = stage.database();
+            let mut own_connection = connect(&own);
+            let mut own_cursor = own_connection.cursor(sql, params![]).expect("opens");
+            own_cursor.next_row().expect("the first row");
+            refused(cursor.as_mut().expect("open").next_row(), WORDS);
+            refused(cursor.as_mut().expect("open").fetch(&mut buffer, 10), WORDS);
+            refused(blob.as_mut().expect("open").read(0, &mut [0]), WORDS);
+            drop((cursor.take(), blob.take()));
+            assert_eq!(own_cursor.fetch(&mut buffer, 10).expect("its own"), 2);
+            execute(&mut own_connection, INSERT);
+            assert_eq!(items(&mut own_connection), 4);
+        });
+        assert_eq!(cursor.as_mut().expect("open").fetch(&mut buffer, 10).expect("more rows"), 2);
+        blob.as_mut().expect("open").read(0, &mut [0]).expect("reads");
+        drop(blob);
+        assert_eq!(items(&mut connection), 4);
         stage::assert_sound(&stage.path());
     });
 }
