@@ -102,7 +102,10 @@ impl Connection {
     /// What is executed in the place of a PRAGMA that would change a mode which stays as it is: SQLite, too,
     /// answers with the mode that remains (<https://sqlite.org/pragma.html#pragma_journal_mode>).
     fn stand_in(&self, prepared: &Prepared) -> Option<&'static str> {
-        if !matches!(prepared.route, Route::Refuse(_)) || self.file.is_none() {
+        if !matches!(prepared.route, Route::Refuse(_))
+            || prepared.facts.reads_elsewhere
+            || self.file.is_none()
+        {
             return None;
         }
         match prepared.facts.pragma.as_ref()?.0.as_str() {

@@ -106,6 +106,7 @@ impl Facts {
                 self.transaction = Some(TransactionStatement::of(action));
             }
             ActionKind::Pragma => {
+                self.reads_elsewhere |= elsewhere;
                 let name = action.first.unwrap_or_default().to_ascii_lowercase();
                 self.pragma = Some((name, action.second.map(str::to_string)));
             }

@@ -233,3 +233,19 @@ fn what_did_not_compile() {
         assert_eq!(number(&mut connection, "SELECT count(*) FROM made"), 1);
     }
 }
+
+/// The mode of an attached database is its own, and is not asked of the main one.
+#[test]
+fn the_mode_of_an_attached_database() {
+    let (stage, database) = auto();
+    let mut connection = connect(&database);
+    let path = stage.directory().join("other.db");
+    std::fs::write(&path, "").expect("an empty file");
+    connection
+        .execute("ATTACH ?1 AS other", params![path.to_str().expect("a path")])
+        .expect("attaches");
+    execute(&mut connection, "CREATE TABLE other.t (a)");
+    let sql = "PRAGMA other.journal_mode = truncate";
+    let answer = connection.query(sql, params![]).map(|rows| rows[0].get::<String>(0));
+    assert!(!matches!(&answer, Ok(Ok(mode)) if mode == "wal"), "{answer:?}");
+}
