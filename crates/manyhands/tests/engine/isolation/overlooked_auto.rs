@@ -149,6 +149,21 @@ fn a_rowid_that_was_looked_at() {
     check("INSERT OR REPLACE INTO entry (text) VALUES ('a')", meanwhile);
 }
 
+/// kept only from those who leave theirs to SQLite.
+#[test]
+fn a_rowid_that_was_taken() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    let inserted = connection.execute("INSERT INTO entry (text) VALUES ('a')", params![]);
+    let id = connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known");
+    connect(&database)
+        .execute("INSERT INTO entry VALUES (?1, 'b')", params![id])
+        .expect("is free for who names it");
+    let error = connection.execute("COMMIT", params![]).expect_err("it is taken");
+    assert!(error.is_conflict(), "{error}");
+}
+
 /// With no time to wait, a transaction that cannot write does not keep others from it.
 #[test]
 fn who_cannot_write_holds_no_turn() {
@@ -234,6 +249,35 @@ fn what_did_not_compile() {
     }
 }
 
+/// lost. That is wrong.
+#[test]
+fn a_cursor_from_before() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    let mut cursor = connection.cursor("SELECT n FROM counter", params![]).expect("opens");
+    let n: i64 = cursor.next_row().expect("a row").expect("a row").get(0).expect("a number");
+    execute(&mut connect(&database), "UPDATE counter SET n = 100");
+    execute(&mut connection, "BEGIN");
+    connection.execute("UPDATE counter SET n = ?1", params![n + 1]).expect("writes");
+    execute(&mut connection, "COMMIT");
+    drop(cursor);
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 1);
+}
+
+/// holds the snapshot, and the write went to the queue. SQLite would show it. That is wrong.
+#[test]
+fn own_writes_under_a_cursor() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    let sql = "SELECT n FROM counter";
+    let mut cursor = connection.cursor(sql, params![]).expect("opens");
+    cursor.next_row().expect("a row");
+    execute(&mut connection, "INSERT INTO entry (id) VALUES (9)");
+    assert_eq!(number(&mut connection, "SELECT count(*) FROM entry"), 0);
+    drop(cursor);
+    assert_eq!(number(&mut connection, "SELECT count(*) FROM entry"), 1);
+}
+
 /// The mode of an attached database is its own, and is not asked of the main one.
 #[test]
 fn the_mode_of_an_attached_database() {
@@ -248,4 +292,19 @@ fn the_mode_of_an_attached_database() {
     let sql = "PRAGMA other.journal_mode = truncate";
     let answer = connection.query(sql, params![]).map(|rows| rows[0].get::<String>(0));
     assert!(!matches!(&answer, Ok(Ok(mode)) if mode == "wal"), "{answer:?}");
+}
+
+/// them before the first row is of the older schema: ask the cursor.
+#[test]
+fn the_columns_of_the_rows() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    let sql = "SELECT * FROM counter";
+    drop(connection.start(sql, params![]).expect("starts"));
+    execute(&mut connect(&database), "ALTER TABLE counter ADD COLUMN more");
+    let execution = connection.start(sql, params![]).expect("starts");
+    let mut rows = execution.rows.expect("rows");
+    let row = rows.next_row().expect("a row").expect("a row");
+    assert_eq!((row.values().len(), row.columns().len(), rows.columns().len()), (3, 3, 3));
+    assert_eq!(execution.columns.len(), 2);
 }
