@@ -125,13 +125,14 @@ impl Connection {
     }
 
     /// Goes on in the turn, if nobody waits for one and nobody has committed since the snapshot.
+    /// Never waits, and fails only with the turn in hand: the statement before it has been executed.
     pub(crate) fn promote_if_idle(&mut self) -> Result<(), Error> {
         let fork = self.sqlite().fork_status();
         if !fork.forked || fork.snapshot.is_none() || fork.live != fork.snapshot {
             return Ok(());
         }
-        if let Some(lead) = self.lead_if_idle()? {
-            if self.promote()? {
+        if let Ok(Some(lead)) = self.lead_if_idle() {
+            if self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.escalations);
                 return self.hold_promoted(lead);
             }

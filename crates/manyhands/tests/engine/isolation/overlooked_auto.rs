@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use manyhands::{Connection, Database, Outcome, RowBuffer, TransactionMode, params};
 
+use super::story::StockShell;
 use crate::stage::{Stage, connect, execute, number};
 
 const SCHEMA: &str = "
@@ -207,10 +208,27 @@ fn a_wait_in_vain() {
         it.query_each("SELECT n FROM counter", params![], |_| true).is_err()
     });
     check("a count", |it, done| it.changes_of(done).is_err());
-    check("a schema", |it, _| {
-        it.execute("CREATE TABLE IF NOT EXISTS made (a)", params![]).is_err()
-    });
+    check("a schema", |it, _| it.execute("CREATE TABLE IF NOT EXISTS made (a)", params![]).is_err());
     check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
+}
+
+/// program.
+#[test]
+fn a_bulk_load_beside_another_program() {
+    let (stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
+    let mut shell = StockShell::start(&stage.path());
+    shell.ask("BEGIN IMMEDIATE");
+    shell.answer();
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    for _ in 0..100 {
+        execute(&mut connection, COUNT_UP);
+    }
+    assert!(!connection.holds_turn());
+    shell.ask("COMMIT");
+    shell.answer();
+    execute(&mut connection, "COMMIT");
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 100);
 }
 
 /// In mode Immediate a savepoint begins a transaction that holds its turn, too.
