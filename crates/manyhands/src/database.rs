@@ -187,8 +187,13 @@ impl DatabaseFile {
         if let Some(open) = self.idle.take(settings) {
             return Ok(open);
         }
-        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
-        Ok(OpenConnection::new(connection, settings)?)
+        // ATTACH creates a file that does not exist only if the connection itself was opened so.
+        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWriteCreate, false)?;
+        let open = OpenConnection::new(connection, settings)?;
+        if !self.is_in_place() {
+            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+        }
+        Ok(open)
     }
 
     /// False for what a child inherited by `fork()`, and after a failed sync.

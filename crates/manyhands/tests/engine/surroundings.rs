@@ -705,3 +705,24 @@ fn thirty_processes_open_a_new_database() {
         stage::assert_sound(&stage.path());
     });
 }
+
+// ---- Attached databases ----
+
+/// ATTACH of a file that does not exist makes it, as it does for a connection of SQLite's own.
+#[test]
+fn an_attached_database_is_made() {
+    let (stage, folder) = (Stage::new(), tempfile::tempdir().expect("a folder"));
+    let path = folder.path().join("new.db");
+    let mut connection = connect(&Database::open(stage.path()).expect("opens"));
+    connection
+        .execute("ATTACH ?1 AS other", params![path.to_str().expect("text")])
+        .expect("attaches");
+    connection
+        .execute_script("CREATE TABLE other.made (x); INSERT INTO other.made VALUES (1)")
+        .expect("writes");
+    drop(connection);
+    assert_eq!(
+        number(&mut connect(&Database::open(&path).expect("opens")), "SELECT count(*) FROM made"),
+        1
+    );
+}
