@@ -19,6 +19,7 @@ mod control;
 mod cursor;
 mod statement;
 mod error;
+mod pause;
 mod row;
 mod value;
 

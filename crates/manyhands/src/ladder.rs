@@ -317,10 +317,7 @@ impl Connection {
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
         let mut taint = Taint::new(by_others);
-        let before = optimistic.before;
-        let total_here = self.sqlite().total_changes();
-        self.open().counters.impersonate(before.changes, before.total_changes, total_here);
-        self.sqlite().set_last_insert_rowid(before.last_insert_rowid);
+        self.continue_session(optimistic.before);
         for (index, entry) in optimistic.log.entries().iter().enumerate() {
             let pinned = optimistic.pinned.for_statement(index as u64);
             let now = {

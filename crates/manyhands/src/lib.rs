@@ -100,6 +100,7 @@ pub use manyhands_sqlite::{
     version as sqlite_version, version_number as sqlite_version_number,
 };
 pub use options::{Builder, Durability, TransactionMode};
+pub use request::Counts as SessionCounts;
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
 pub use stats::Statistics;

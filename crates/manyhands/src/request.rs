@@ -108,12 +108,15 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What SQLite counts for the session of a statement, also if it failed.
+/// What a session has counted: see [`Connection::session_counts`](crate::Connection::session_counts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Counts {
-    pub(crate) changes: i64,
-    pub(crate) total_changes: i64,
-    pub(crate) last_insert_rowid: i64,
+pub struct Counts {
+    /// As the SQL function of this name.
+    pub changes: i64,
+    /// As the SQL function of this name.
+    pub total_changes: i64,
+    /// As the SQL function of this name.
+    pub last_insert_rowid: i64,
 }
 
 /// What one statement did.
