@@ -1,0 +1,309 @@
+"""asyncio: many tasks on few threads; those who wait hold up nobody, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any, Awaitable, Callable
+
+import aiosqlite
+import manyhands
+import pytest
+import uvloop
+from manyhands import aio
+
+
+def run(function: Callable[[], Awaitable[Any]]) -> Any:
+    return asyncio.run(asyncio.wait_for(function(), 60))
+
+
+def in_new_process(path: Path, program: str) -> str:
+    """Runs a program whose variable ``path`` is the database; its output."""
+    prelude = f"import asyncio, os, sys\nfrom manyhands import aio\npath = {str(path)!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "app.db"
+    connection = manyhands.connect(path)
+    connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, value)")
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("ours, theirs", [(aio, aiosqlite), (aio.Connection, aiosqlite.Connection),
+                                          (aio.Cursor, aiosqlite.Cursor)])  # fmt: skip
+def test_every_public_name_of_aiosqlite_is_there(ours: Any, theirs: Any) -> None:
+    names = {name for name in dir(theirs) if not name.startswith("_")}
+    modules = {"context", "core", "cursor", "tests"}
+    assert names - modules - set(dir(ours)) == set()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_statements_rows_and_attributes(path: Path, new_loop: Callable[[], Any]) -> None:
+    async def use() -> None:
+        async with aio.connect(path) as db:
+            cursor = await db.execute("INSERT INTO item (value) VALUES (?)", ("a",))
+            assert db.in_transaction
+            await db.commit()
+            # Asked when the connection has given back what it had open.
+            assert (cursor.lastrowid, cursor.rowcount, cursor.description) == (1, 1, None)
+            assert not db.in_transaction and db.total_changes == 1
+            await db.executemany("INSERT INTO item (value) VALUES (:v)", [{"v": "b"}, {"v": "c"}])
+            await db.commit()
+            db.row_factory = aio.Row
+            async with db.execute("SELECT id, value FROM item ORDER BY id") as rows:
+                assert [column[0] for column in rows.description] == ["id", "value"]
+                assert [row["value"] async for row in rows] == ["a", "b", "c"]
+            assert (await db.execute_insert("INSERT INTO item (value) VALUES ('d')"))[0] == 4
+            await db.rollback()
+            assert len(await db.execute_fetchall("SELECT * FROM item")) == 3
+            cursor = await db.cursor()
+            await cursor.execute("SELECT value FROM item ORDER BY id")
+            assert tuple(await cursor.fetchone()) == ("a",)
+            assert [tuple(row) for row in await cursor.fetchmany(1)] == [("b",)]
+            assert [tuple(row) for row in await cursor.fetchall()] == [("c",)]
+            assert await cursor.fetchone() is None
+            await cursor.close()
+            with pytest.raises(manyhands.ProgrammingError, match="closed cursor"):
+                await cursor.fetchone()
+        with pytest.raises(ValueError, match="Connection closed"):
+            await db.execute("SELECT 1")
+
+    loop = new_loop()
+    try:
+        loop.run_until_complete(use())
+    finally:
+        loop.close()
+
+
+def test_what_a_session_has_of_its_own_stays(path: Path) -> None:
+    """A connection with a temporary table, a function or a last id may not be swapped for another one."""
+
+    async def use() -> None:
+        async with aio.connect(path) as db, aio.connect(path) as other:
+            await db.create_function("double", 1, lambda value: value * 2)
+            await db.execute("CREATE TEMP TABLE mine (x)")
+            await other.execute("INSERT INTO item (value) VALUES (1)")
+            await other.commit()
+            for _ in range(3):
+                assert await db.execute_fetchall("SELECT double(21) FROM (SELECT 1)") == [(42,)]
+                assert await db.execute_fetchall("SELECT * FROM mine") == []
+                assert await other.execute_fetchall("SELECT last_insert_rowid()") == [(1,)]
+                assert await other.execute_fetchall("SELECT total_changes(), changes()") == [(1, 1)]
+
+    run(use)
+
+
+def test_dump_and_backup(path: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(path) as db, aio.connect(":memory:") as copy:
+            await db.executemany("INSERT INTO item (value) VALUES (?)", [(n,) for n in range(200)])
+            await db.commit()
+            lines = [line async for line in db.iterdump()]
+            assert sum(line.startswith("INSERT") for line in lines) == 200
+            await db.backup(copy)
+            assert await copy.execute_fetchall("SELECT count(*) FROM item") == [(200,)]
+
+    run(use)
+
+
+def test_a_holder_of_the_turn_always_gets_a_thread(path: Path) -> None:
+    """With more waiting tasks than threads: if the one that they wait for had none, all would stand."""
+    tasks = 2 * aio.WRITERS_MAX
+
+    async def add() -> None:
+        async with aio.connect(path, isolation_level=None) as db:
+            await db.execute("BEGIN IMMEDIATE")
+            await asyncio.sleep(0)
+            await db.execute("INSERT INTO item (value) SELECT count(*) FROM item")
+            await db.execute("COMMIT")
+
+    async def use() -> None:
+        await asyncio.gather(*(add() for _ in range(tasks)))
+        async with aio.connect(path) as db:
+            rows = await db.execute_fetchall("SELECT value FROM item ORDER BY id")
+            assert [value for (value,) in rows] == list(range(tasks))
+
+    run(use)
+
+
+def test_reads_do_not_stand_behind_waiting_writers(path: Path) -> None:
+    async def write() -> None:
+        async with aio.connect(path) as db:
+            await db.execute("INSERT INTO item (value) VALUES (1)")
+            await db.commit()
+
+    async def use() -> None:
+        async with aio.connect(path, isolation_level=None) as holder:
+            await holder.execute("BEGIN IMMEDIATE")
+            writers = [asyncio.ensure_future(write()) for _ in range(2 * aio.WRITERS_MAX)]
+            await asyncio.sleep(0.05)
+            async with aio.connect(path) as db:
+                assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+            assert not any(writer.done() for writer in writers)
+            await holder.execute("ROLLBACK")
+            await asyncio.gather(*writers)
+
+    run(use)
+
+
+def test_a_cancelled_task_ends_its_wait_and_leaves_a_usable_connection(path: Path) -> None:
+    async def use() -> None:
+        holder = aio.connect(path, isolation_level=None)
+        waiting = aio.connect(path, isolation_level=None)
+        async with holder, waiting:
+            await holder.execute("BEGIN IMMEDIATE")
+            began = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(waiting.execute("BEGIN IMMEDIATE"), 0.1)
+            # In its order after the call that was cancelled; this one waits for no turn.
+            assert await waiting.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+            assert time.monotonic() - began < 5
+            await holder.execute("COMMIT")
+            await waiting.execute("INSERT INTO item (value) VALUES (1)")
+            assert await waiting.execute_fetchall("SELECT count(*) FROM item") == [(1,)]
+
+    run(use)
+
+
+def test_calls_of_one_connection_run_in_their_order(path: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(path) as db:
+            inserts = [db.execute("INSERT INTO item (value) VALUES (?)", (n,)) for n in range(50)]
+            await asyncio.gather(*inserts)
+            await db.commit()
+            rows = await db.execute_fetchall("SELECT value FROM item ORDER BY id")
+            assert [value for (value,) in rows] == list(range(50))
+
+    run(use)
+
+
+def test_to_close_rolls_back_after_all_calls_made_before(path: Path) -> None:
+    async def use() -> None:
+        db = await aio.connect(path)
+        insert = asyncio.ensure_future(db.execute("INSERT INTO item (value) VALUES (1)"))
+        await asyncio.sleep(0)
+        await db.close()
+        assert (await insert).rowcount == 1
+        async with aio.connect(path) as other:
+            assert await other.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+
+    run(use)
+
+
+def test_ten_thousand_idle_connections(path: Path) -> None:
+    """Each has read and written; all together stay below 200 MB, on a bounded number of threads."""
+    answer = in_new_process(
+        path,
+        """
+        import threading
+        COUNT = 10_000
+
+        def resident_bytes():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        async def idle(number, opened, done):
+            async with aio.connect(path) as db:
+                await db.execute_fetchall("SELECT count(*) FROM item")
+                if number % 10 == 0:
+                    await db.execute("INSERT INTO item (value) VALUES (1)")
+                    await db.commit()
+                opened.count += 1
+                if opened.count == COUNT:
+                    opened.set()
+                await done.wait()
+
+        async def main():
+            before = resident_bytes()
+            opened, done = asyncio.Event(), asyncio.Event()
+            opened.count = 0
+            tasks = [asyncio.ensure_future(idle(number, opened, done)) for number in range(COUNT)]
+            await asyncio.wait({asyncio.ensure_future(opened.wait()), *tasks}, return_when="FIRST_COMPLETED")
+            print(resident_bytes() - before, threading.active_count())
+            done.set()
+            await asyncio.gather(*tasks)
+
+        asyncio.run(main())
+        """,
+    )
+    grown_bytes, threads = map(int, answer.split())
+    assert grown_bytes < 200_000_000
+    assert threads <= 1 + aio.WRITERS_MAX + aio.READERS_MAX + 10
+
+
+def test_a_child_process_has_threads_and_connections_of_its_own(path: Path) -> None:
+    answer = in_new_process(
+        path,
+        """
+        async def insert(db):
+            await db.execute("INSERT INTO item (value) VALUES (1)")
+            await db.commit()
+
+        async def main():
+            async with aio.connect(path) as db:
+                await insert(db)
+
+        asyncio.run(main())
+        child = os.fork()
+        asyncio.run(main())
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        async def count():
+            async with aio.connect(path) as db:
+                print(*(await db.execute_fetchall("SELECT count(*) FROM item"))[0])
+        asyncio.run(count())
+        """,
+    )
+    assert answer == "3\n"
+
+
+def test_the_interpreter_ends_although_a_connection_was_left_open(path: Path) -> None:
+    answer = in_new_process(
+        path,
+        """
+        async def main():
+            global db
+            db = await aio.connect(path)
+            await db.execute("INSERT INTO item (value) VALUES (1)")
+            print("left")
+
+        asyncio.run(main())
+        """,
+    )
+    assert answer == "left\n"
+    connection = manyhands.connect(path)
+    assert connection.execute("SELECT count(*) FROM item").fetchall() == [(0,)]
+    connection.close()
+
+
+def test_mistakes_are_errors(tmp_path: Path) -> None:
+    async def use() -> None:
+        with pytest.raises(manyhands.OperationalError):
+            await aio.connect(tmp_path / "no" / "such" / "folder.db")
+        async with aio.connect(":memory:") as db:
+            with pytest.raises(manyhands.OperationalError, match="no such table"):
+                await db.execute("SELECT * FROM missing")
+        with pytest.warns(DeprecationWarning):
+            aio.connect(":memory:", loop=asyncio.get_running_loop())
+        with pytest.warns(ResourceWarning, match="deleted before being closed"):
+            left = await aio.connect(":memory:")
+            del left
+
+    run(use)
+
+
