@@ -1,0 +1,232 @@
+"""Runs test suites that others wrote, with stock SQLite and with manyhands, and compares test by test.
+
+    python run.py                 all suites; fetches what is missing into .suites/
+    python run.py django aiosqlite   those whose name begins so
+    python run.py --list
+
+A suite is *kept* when every test that passes with stock passes with manyhands, but for the differences that
+docs/python-compat.json lists with their reasons, and when it is proved that our driver was used: its
+processes have opened connections with manyhands, and none with the stock module where that was replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+import xml.etree.ElementTree as xml
+from pathlib import Path
+from typing import Any, Dict, List
+
+from table import Suite, suites
+
+HERE = Path(__file__).resolve().parent
+TREE = HERE.parents[2]
+WORK = TREE / ".suites"
+KNOWN = TREE / "docs" / "python-compat.json"
+INSIDE = HERE / "inside"
+SECONDS_MAX = 1200
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("names", nargs="*", help="suites whose name begins so; all by default")
+    parser.add_argument("--list", action="store_true", help="name the suites and end")
+    parser.add_argument("--again", action="store_true", help="run the stock half too if its results are there")
+    parser.add_argument("--package", type=Path, help="an installed manyhands; by default this tree's is built")
+    parser.add_argument("--json", type=Path, help="write the table's figures to this file")
+    options = parser.parse_args()
+    chosen = [
+        suite
+        for suite in suites()
+        if not options.names or any(suite.name.startswith(name) for name in options.names)
+    ]
+    if options.list:
+        print("\n".join(suite.name for suite in chosen))
+        return 0
+    package = options.package or install_package()
+    known = json.loads(KNOWN.read_text())["differences"] if KNOWN.exists() else {}
+    rows = []
+    for suite in chosen:
+        row = compare(suite, package, known, options.again)
+        rows.append(row)
+        print_row(row)
+    if options.json:
+        options.json.write_text(json.dumps({"suites": rows}, indent=1) + "\n")
+    return 0 if all(row["kept"] for row in rows) else 1
+
+
+def compare(suite: Suite, package: Path, known: Dict[str, Any], again: bool) -> Dict[str, Any]:
+    """Runs both halves of a suite; what the table says of it."""
+    folder = WORK / "results" / suite.name
+    stock_file = folder / "stock.json"
+    if again or not stock_file.exists():
+        run(suite, "stock", package, folder)
+    ours = run(suite, "manyhands", package, folder)
+    stock = json.loads(stock_file.read_text())
+    passed = {test for test, outcome in stock["tests"].items() if outcome == "passed"}
+    lost = sorted(test for test in passed if ours["tests"].get(test) != "passed")
+    reasons = known.get(suite.name.rsplit("-", 1)[0], {}) | known.get(suite.name, {})
+    unexplained = [test for test in lost if not any(re.search(part, test) for part in reasons)]
+    opened = ours["connections"]
+    proved = opened.get("manyhands", 0) > 0 and not (suite.replaces and opened.get("sqlite3"))
+    return {
+        "suite": suite.name,
+        "stock": counts(stock["tests"]),
+        "manyhands": counts(ours["tests"]),
+        "lost": lost,
+        "unexplained": unexplained,
+        "connections": opened,
+        "kept": not unexplained and proved and bool(passed),
+        "seconds": ours["seconds"],
+    }
+
+
+def run(suite: Suite, driver: str, package: Path, folder: Path) -> Dict[str, Any]:
+    """One half of a suite: its results, also written beside its log into ``folder``."""
+    source = fetch(suite.source) if suite.source else WORK
+    python = suite.python or environment(suite)
+    results = folder / driver
+    connections = folder / f"{driver}-connections"
+    files = WORK / "files" / f"{suite.name}-{driver}"
+    for emptied in (connections, files):
+        shutil.rmtree(emptied, ignore_errors=True)
+        emptied.mkdir(parents=True)
+    ours = driver == "manyhands"
+    words = {name: pair[ours] for name, pair in suite.differs.items()}
+    words.update(inside=str(INSIDE), results=str(results))
+    path = [str(INSIDE), str(package)]
+    path += [str(source / part) if part != "." else str(source) for part in [suite.path] if part]
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SUITE_DRIVER": ("replaced" if suite.replaces else "manyhands") if ours else "stock",
+        "SUITE_CONNECTIONS": str(connections),
+        "SUITE_RESULTS": f"{results}.tests",
+        "SUITE_FILES": str(files),
+        "SUITE_ENGINE": "manyhands.django" if ours else "django.db.backends.sqlite3",
+        "TMPDIR": str(files),
+    }
+    for left in (f"{results}.tests", f"{results}.xml"):
+        Path(left).unlink(missing_ok=True)
+    began = time.monotonic()
+    with open(f"{results}.log", "w") as log:
+        try:
+            subprocess.run(
+                [python, *(word.format(**words) for word in suite.command)],
+                cwd=source / suite.folder,
+                env=environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                timeout=SECONDS_MAX,
+            )
+        except subprocess.TimeoutExpired:
+            log.write(f"\nended after {SECONDS_MAX} s\n")
+    outcome = {
+        "tests": read_results(results),
+        "connections": read_connections(connections),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    Path(f"{results}.json").write_text(json.dumps(outcome, indent=0, sort_keys=True))
+    return outcome
+
+
+def read_results(results: Path) -> Dict[str, str]:
+    """What became of each test, by an id that names neither driver nor version."""
+    tests = Path(f"{results}.tests")
+    if tests.exists():
+        return json.loads(tests.read_text())
+    junit = Path(f"{results}.xml")
+    if not junit.exists():
+        return {}
+    found = {}
+    for case in xml.parse(junit).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        name = re.sub(r"sqlite\+\w+?(?=_\d)|sqlite\+\w+", "sqlite", name)
+        name = re.sub(r"_\d+_\d+_\d+(?=\b|::)", "", name)
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "passed"
+        found[name] = "skipped" if "skipped" in kinds else outcome
+    return found
+
+
+def read_connections(folder: Path) -> Dict[str, int]:
+    total: Dict[str, int] = {}
+    for file in folder.iterdir():
+        for driver, count in json.loads(file.read_text()).items():
+            total[driver] = total.get(driver, 0) + count
+    return total
+
+
+def counts(tests: Dict[str, str]) -> Dict[str, int]:
+    outcomes = list(tests.values())
+    return {kind: outcomes.count(kind) for kind in ("passed", "failed", "skipped")}
+
+
+def print_row(row: Dict[str, Any]) -> None:
+    stock, ours = row["stock"], row["manyhands"]
+    print(
+        f"{row['suite']:24} stock {stock['passed']:5} passed {stock['failed']:3} failed | "
+        f"manyhands {ours['passed']:5} passed {ours['failed']:3} failed {ours['skipped']:4} skipped | "
+        f"{len(row['lost'])} lost, {len(row['unexplained'])} unexplained | "
+        f"{row['connections'].get('manyhands', 0)} connections | {row['seconds']} s | "
+        f"{'kept' if row['kept'] else 'NOT KEPT'}",
+        flush=True,
+    )
+    for test in row["unexplained"][:20]:
+        print("   ", test)
+
+
+def fetch(requirement: str) -> Path:
+    """The unpacked source distribution of a requirement."""
+    name = re.split(r"[<>=]", requirement)[0]
+    folder = WORK / "sources" / re.sub(r"[^\w.-]", "-", requirement)
+    if not folder.exists():
+        print(f"fetching {requirement}", file=sys.stderr)
+        downloads = folder.with_suffix(".download")
+        pip(sys.executable, "download", "--no-deps", "--no-binary", name, "-d", str(downloads), requirement)
+        [archive] = downloads.glob("*.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(downloads)
+        [tree] = [path for path in downloads.iterdir() if path.is_dir()]
+        tree.rename(folder)
+        shutil.rmtree(downloads)
+    return folder
+
+
+def environment(suite: Suite) -> str:
+    """A virtual environment with what the suite needs; its interpreter."""
+    folder = WORK / "environments" / (re.sub(r"[^\w.-]", "-", suite.source) or suite.name)
+    python = str(folder / "bin" / "python")
+    if not (folder / "complete").exists():
+        print(f"installing what {suite.name} needs", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        if suite.needs:
+            pip(python, "install", *suite.needs.split())
+        (folder / "complete").touch()
+    return python
+
+
+def install_package() -> Path:
+    """This tree's package, built and unpacked into a folder of its own."""
+    package = WORK / "package"
+    shutil.rmtree(package, ignore_errors=True)
+    pip(sys.executable, "install", "--no-deps", "--target", str(package), str(HERE.parent))
+    return package
+
+
+def pip(python: str, *words: str) -> None:
+    command: List[str] = [python, "-m", "pip", "-q", "--disable-pip-version-check", *words]
+    subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
