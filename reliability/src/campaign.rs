@@ -1,11 +1,13 @@
 //! The campaigns, and what they share: a crew of writers on one file, and the report.
 
 pub mod full;
+pub mod images;
 pub mod isolation;
 pub mod kill;
 pub mod memory;
 pub mod opening;
 pub mod planted;
+mod results;
 pub mod stock;
 pub mod stopped;
 
@@ -18,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::child::Child;
 use crate::ledger::Ledger;
+use crate::preload::Preload;
 use crate::worker::{self, Act};
 
 /// How long a writer may take to open the database.
@@ -40,7 +43,16 @@ pub struct Writer {
 
 impl Writer {
     pub fn start(job: &worker::Arguments, crash: Option<&str>) -> Result<Writer> {
-        let child = Child::spawn(&job.words(), crash)?;
+        Writer::start_with(job, crash, &Preload::default())
+    }
+
+    /// With the recorder between the process and the C library.
+    pub fn start_with(
+        job: &worker::Arguments,
+        crash: Option<&str>,
+        preload: &Preload,
+    ) -> Result<Writer> {
+        let child = Child::spawn(&job.words(), crash, preload)?;
         Ok(Writer { child, job: job.clone(), is_victim: crash.is_some() })
     }
 
@@ -68,7 +80,16 @@ impl Writer {
 /// A job, to be changed where it differs.
 pub fn job(database: &Path, act: Act, number: i64, seed: u64) -> worker::Arguments {
     let database = database.to_owned();
-    worker::Arguments { database, act, number, seed, threads: 1, timeout_ms: 60_000, count: 0 }
+    worker::Arguments {
+        database,
+        act,
+        number,
+        seed,
+        threads: 1,
+        timeout_ms: 60_000,
+        count: 0,
+        synchronous: "FULL".to_owned(),
+    }
 }
 
 /// Where a campaign works: a directory on the disk that TMPDIR names, kept when there is a finding.

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::now_ns;
+use crate::preload::Preload;
 
 /// How often a wait looks again.
 const TICK: Duration = Duration::from_millis(1);
@@ -41,10 +42,10 @@ fn lock(transcript: &Mutex<Transcript>) -> MutexGuard<'_, Transcript> {
 
 impl Child {
     /// Executes this program again as a writer; `crash` is its MANYHANDS_CRASH.
-    pub fn spawn(arguments: &[String], crash: Option<&str>) -> Result<Child> {
+    pub fn spawn(arguments: &[String], crash: Option<&str>, preload: &Preload) -> Result<Child> {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.arg("worker").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.env_remove("MANYHANDS_CRASH");
+        command.env_remove("MANYHANDS_CRASH").envs(preload.variables());
         if let Some(crash) = crash {
             command.env("MANYHANDS_CRASH", crash);
         }

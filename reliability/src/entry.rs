@@ -15,8 +15,16 @@ pub enum Kind {
     BareCount,
     /// BEGIN IMMEDIATE: counter 3 is read, written increased, and two rows are inserted.
     Immediate,
+    /// An optimistic transaction, run again after a conflict: counter 4, as above.
+    Optimistic,
+    /// An optimistic transaction that looks at nothing, so that it can be replayed: counter 5 is
+    /// increased, and two rows with its value inserted.
+    Blind,
     /// An INSERT that is too large for a slot of the queue.
     Large,
+    /// Changes of the schema and of rows in one transaction: the writer's own table is dropped and made
+    /// anew, with a column that names the operation, and one row is inserted.
+    Schema,
     /// An INSERT that violates a constraint.
     Refused,
     /// A batch whose second statement violates a constraint: its first must not be there either.
@@ -28,8 +36,8 @@ impl Kind {
     pub fn parts(self) -> i64 {
         match self {
             Kind::BareCount | Kind::Refused | Kind::RefusedPair => 0,
-            Kind::Insert | Kind::Count | Kind::Large => 1,
-            Kind::Pair | Kind::Immediate => 2,
+            Kind::Insert | Kind::Count | Kind::Large | Kind::Schema => 1,
+            Kind::Pair | Kind::Immediate | Kind::Optimistic | Kind::Blind => 2,
         }
     }
 
@@ -39,13 +47,15 @@ impl Kind {
             Kind::Count => Some(1),
             Kind::BareCount => Some(2),
             Kind::Immediate => Some(3),
+            Kind::Optimistic => Some(4),
+            Kind::Blind => Some(5),
             _ => None,
         }
     }
 }
 
 /// Which operation of which writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Operation {
     /// The writer: process times 100 plus thread.
     pub writer: i64,
@@ -69,12 +79,15 @@ impl Operation {
     /// What the operation does.
     pub fn kind(self, seed: u64) -> Kind {
         match self.dice(seed, -1) % 100 {
-            0..30 => Kind::Insert,
-            30..45 => Kind::Pair,
-            45..60 => Kind::Count,
-            60..75 => Kind::BareCount,
-            75..85 => Kind::Immediate,
-            85..93 => Kind::Large,
+            0..26 => Kind::Insert,
+            26..39 => Kind::Pair,
+            39..52 => Kind::Count,
+            52..64 => Kind::BareCount,
+            64..73 => Kind::Immediate,
+            73..79 => Kind::Optimistic,
+            79..85 => Kind::Blind,
+            85..91 => Kind::Large,
+            91..93 => Kind::Schema,
             93..97 => Kind::Refused,
             _ => Kind::RefusedPair,
         }
@@ -92,11 +105,20 @@ impl Operation {
     }
 }
 
+/// How many counters there are, numbered from 1.
+pub const COUNTERS: i64 = 5;
+
+/// The writer's own table, as the operation leaves it.
+pub fn own_table(operation: Operation) -> String {
+    let Operation { writer, sequence } = operation;
+    format!("CREATE TABLE own_{writer} (sequence_{sequence})")
+}
+
 /// The tables of every campaign. No id is declared unique: a row that is there twice must show.
 pub const SCHEMA: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS entry (writer INTEGER, sequence INTEGER, part INTEGER, \
      high INTEGER, low INTEGER, value INTEGER, payload TEXT)",
     "CREATE INDEX IF NOT EXISTS entry_id ON entry (high, low)",
     "CREATE TABLE IF NOT EXISTS counter (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0))",
-    "INSERT OR IGNORE INTO counter VALUES (1, 0), (2, 0), (3, 0)",
+    "INSERT OR IGNORE INTO counter VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0)",
 ];

@@ -36,6 +36,10 @@ pub struct Ledger {
     pub failures: Vec<Failure>,
     /// Operations that may have been committed, or not.
     pub unknown: BTreeSet<Operation>,
+    /// Rows that a reader was shown.
+    pub shown: BTreeSet<Operation>,
+    /// The largest value of each counter that a reader was shown.
+    pub shown_counters: BTreeMap<i64, i64>,
     /// Lines that nobody should have said.
     pub nonsense: Vec<String>,
 }
@@ -75,6 +79,44 @@ impl Ledger {
         }
     }
 
+    /// Takes a line at the moment at which it was said: the writer's next operation may be under way,
+    /// and no other.
+    pub fn follow(&mut self, line: &str) {
+        match self.note_line(line) {
+            Some(Some(operation)) => {
+                if self
+                    .failures
+                    .last()
+                    .is_none_or(|last| last.operation != operation || last.what != "unknown")
+                {
+                    self.unknown.remove(&operation);
+                }
+                let Operation { writer, sequence } = operation;
+                self.unknown.insert(Operation { writer, sequence: sequence + 1 });
+            }
+            Some(None) => {}
+            None => self.nonsense.push(line.to_owned()),
+        }
+    }
+
+    /// What a reader was shown: `saw NS WRITER:SEQUENCE,... COUNTER:VALUE,...`.
+    fn note_sight(&mut self, rows: &str, counters: &str) -> Option<()> {
+        let pair = |text: &str| {
+            let (one, other) = text.split_once(':')?;
+            Some((one.parse::<i64>().ok()?, other.parse::<i64>().ok()?))
+        };
+        for row in rows.split_terminator(',') {
+            let (writer, sequence) = pair(row)?;
+            self.shown.insert(Operation { writer, sequence });
+        }
+        for counter in counters.split_terminator(',') {
+            let (counter, value) = pair(counter)?;
+            let largest = self.shown_counters.entry(counter).or_default();
+            *largest = value.max(*largest);
+        }
+        Some(())
+    }
+
     /// `None` for nonsense, `Some(None)` for a line about no operation.
     fn note_line(&mut self, line: &str) -> Option<Option<Operation>> {
         let mut words = line.split(' ');
@@ -83,6 +125,9 @@ impl Ledger {
             return Some(None);
         }
         let ns = words.next()?.parse().ok()?;
+        if verb == "saw" {
+            return self.note_sight(words.next()?, words.next()?).map(|()| None);
+        }
         let writer = words.next()?.parse().ok()?;
         let operation = Operation { writer, sequence: words.next()?.parse().ok()? };
         match verb {

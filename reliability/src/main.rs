@@ -12,9 +12,11 @@
 mod campaign;
 mod child;
 mod clock;
+mod crash_images;
 mod entry;
 mod isolation;
 mod ledger;
+mod preload;
 mod shell;
 mod verdict;
 mod worker;
@@ -45,6 +47,10 @@ enum Command {
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
     Full(campaign::full::Arguments),
+    /// What a power cut at every moment could have left of the files, opened again.
+    Images(campaign::images::Arguments),
+    /// Spoils a recording in every known way: its examination must see each.
+    PlantedImages(campaign::images::PlantedArguments),
     /// Many processes create the same database at the same time.
     Opening(campaign::opening::Arguments),
     /// What connections and writes cost in memory.
@@ -62,6 +68,8 @@ fn main() -> ExitCode {
         Command::Isolation(arguments) => campaign::isolation::run(&arguments),
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
+        Command::Images(arguments) => campaign::images::run(&arguments),
+        Command::PlantedImages(arguments) => campaign::images::run_planted(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),
         Command::Memory(arguments) => campaign::memory::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments).map(|()| true),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::entry::{Kind, Operation};
+use crate::entry::{COUNTERS, Kind, Operation, own_table};
 use crate::ledger::Ledger;
 use crate::shell;
 
@@ -25,44 +25,61 @@ pub struct Verdict {
 }
 
 /// A row of `entry`, and whether its payload is what it should be.
-struct Row {
-    part: i64,
-    id: (i64, i64),
-    value: Option<i64>,
-    payload: Option<(usize, String)>,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    pub part: i64,
+    pub id: (i64, i64),
+    pub value: Option<i64>,
+    /// Its length, and the letter it consists of.
+    pub payload: Option<(usize, String)>,
 }
 
 /// What the file holds.
-struct Contents {
-    rows: BTreeMap<Operation, Vec<Row>>,
-    counters: BTreeMap<i64, i64>,
-    integrity: String,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Contents {
+    pub rows: BTreeMap<Operation, Vec<Row>>,
+    pub counters: BTreeMap<i64, i64>,
+    /// The statements that made the writers' own tables.
+    pub own_tables: BTreeSet<String>,
+    /// What `integrity_check` says.
+    pub integrity: String,
 }
+
+/// All that [`Contents`] has of the rows.
+pub const ENTRIES: &str = "SELECT writer, sequence, part, high, low, value, length(payload), \
+     substr(payload, 1, 1), trim(payload, substr(payload, 1, 1)) = '' FROM entry NOT INDEXED";
+/// All that it has of the schema.
+pub const OWN_TABLES: &str = "SELECT sql FROM sqlite_schema WHERE name GLOB 'own_*'";
 
 /// Looks into the file.
 pub fn examine(database: &Path, ledger: &Ledger) -> Result<Verdict> {
-    let contents = read(database)?;
+    Ok(judge(&read(database)?, ledger))
+}
+
+/// Compares what the file holds with what was said.
+pub fn judge(contents: &Contents, ledger: &Ledger) -> Verdict {
     let mut verdict =
         Verdict { findings: Vec::new(), rows: contents.rows.values().map(Vec::len).sum() };
-    if contents.integrity.trim() != "ok" {
-        verdict.findings.push(format!("integrity_check: {}", contents.integrity.trim()));
+    if contents.integrity != "ok" {
+        verdict.findings.push(format!("integrity_check: {}", contents.integrity));
     }
     verdict.findings.extend(ledger.nonsense.iter().map(|line| format!("a writer said: {line}")));
-    check_operations(&contents, ledger, &mut verdict.findings);
-    for counter in 1..=3 {
-        check_counter(&contents, ledger, counter, &mut verdict.findings);
+    check_operations(contents, ledger, &mut verdict.findings);
+    check_own_tables(contents, &mut verdict.findings, ledger);
+    check_shown(contents, ledger, &mut verdict.findings);
+    for counter in 1..=COUNTERS {
+        check_counter(contents, ledger, counter, &mut verdict.findings);
     }
     if verdict.findings.len() > SHOWN {
         let more = verdict.findings.len() - SHOWN;
         verdict.findings.truncate(SHOWN);
         verdict.findings.push(format!("and {more} more"));
     }
-    Ok(verdict)
+    verdict
 }
 
-fn read(database: &Path) -> Result<Contents> {
-    const ENTRIES: &str = "SELECT writer, sequence, part, high, low, value, length(payload), \
-         substr(payload, 1, 1), trim(payload, substr(payload, 1, 1)) = '' FROM entry NOT INDEXED";
+/// Reads through the sqlite3 shell.
+pub fn read(database: &Path) -> Result<Contents> {
     let mut rows: BTreeMap<Operation, Vec<Row>> = BTreeMap::new();
     for line in shell::run(database, &[ENTRIES])?.lines() {
         let (operation, row) = parse(line).with_context(|| format!("a row of entry: {line}"))?;
@@ -73,9 +90,11 @@ fn read(database: &Path) -> Result<Contents> {
         let (id, n) = line.split_once('|').context("a row of counter")?;
         counters.insert(id.parse()?, n.parse()?);
     }
+    let own_tables = shell::run(database, &[OWN_TABLES])?.lines().map(str::to_owned).collect();
     let integrity =
         shell::run(database, &["PRAGMA integrity_check"]).unwrap_or_else(|error| error.to_string());
-    Ok(Contents { rows, counters, integrity })
+    let integrity = integrity.trim().to_owned();
+    Ok(Contents { rows, counters, own_tables, integrity })
 }
 
 fn parse(line: &str) -> Option<(Operation, Row)> {
@@ -134,6 +153,36 @@ fn check_operations(contents: &Contents, ledger: &Ledger, findings: &mut Vec<Str
     }
 }
 
+/// Each writer's own table is the one that its last change of the schema made.
+fn check_own_tables(contents: &Contents, findings: &mut Vec<String>, ledger: &Ledger) {
+    let mut last: BTreeMap<i64, Operation> = BTreeMap::new();
+    for operation in contents.rows.keys().filter(|it| ledger.kind(**it) == Kind::Schema) {
+        last.insert(operation.writer, *operation);
+    }
+    let expected: BTreeSet<String> = last.into_values().map(own_table).collect();
+    if expected != contents.own_tables {
+        let there = &contents.own_tables;
+        findings.push(format!("the writers' own tables: {there:?}, and not {expected:?}"));
+    }
+}
+
+/// What any reader was shown is there.
+fn check_shown(contents: &Contents, ledger: &Ledger, findings: &mut Vec<String>) {
+    for Operation { writer, sequence } in
+        ledger.shown.iter().filter(|operation| !contents.rows.contains_key(operation))
+    {
+        findings.push(format!("{writer}/{sequence}: shown to a reader, and not there"));
+    }
+    for (counter, value) in &ledger.shown_counters {
+        let total = contents.counters.get(counter).copied().unwrap_or(0);
+        if total < *value {
+            findings.push(format!(
+                "counter {counter}: {value} was shown to a reader, and it is {total}"
+            ));
+        }
+    }
+}
+
 /// The counter's increments are those that the file knows, or, for the counter without rows, at least
 /// the acknowledged and at most the unknown ones more.
 fn check_counter(contents: &Contents, ledger: &Ledger, counter: i64, findings: &mut Vec<String>) {
@@ -144,6 +193,8 @@ fn check_counter(contents: &Contents, ledger: &Ledger, counter: i64, findings: &
     for (operation, ack) in ledger.acked.iter().filter(|(operation, _)| mine(operation)) {
         match ack.returned {
             Some(returned) => drop(values.insert(*operation, returned)),
+            // It looked at nothing; its rows know the value.
+            None if ledger.kind(*operation) == Kind::Blind => {}
             None => say(format!("{operation:?} returned nothing")),
         }
     }

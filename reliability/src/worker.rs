@@ -9,12 +9,15 @@
 //! | `refused NS WRITER SEQUENCE`                 | a constraint was violated, as it should be    |
 //! | `err NS WRITER SEQUENCE WHAT CODE MS TEXT`   | a call failed; WHAT: timeout, unknown, other  |
 //! | `holding`, `asking`                          | see [`Act`]                                   |
+//! | `saw NS WRITER:SEQUENCE,... COUNTER:N,...`   | a reader was shown this                       |
 //! | `rss ...`                                    | see `memory`                                  |
 //! | `end`                                        | everything was closed                         |
 //!
 //! It hears in its stdin: `go`, `stop`. When stdin ends, it ends at once.
 
 mod hand;
+mod stock;
+mod watch;
 mod memory;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +43,16 @@ const ABANDONED: i32 = 3;
 /// What a writer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Act {
-    /// Writes all kinds of operations until `stop`.
+    /// Writes all kinds of operations until `stop`, or `count` of them.
     Mix,
+    /// Writes the same through the sqlite3 shell, with SQLite's own transactions, and checkpoints.
+    Stock,
+    /// The sqlite3 shell writes to a table of its own, and restarts the WAL all the time, until `stop`.
+    Careless,
+    /// Reads, and says what it was shown, until `stop`.
+    Watch,
+    /// The same through the sqlite3 shell.
+    StockWatch,
     /// Writes inserts only, without pause, until `stop`.
     Storm,
     /// Begins a transaction that holds the turn, says `holding`, commits at `go`; then as mix.
@@ -74,9 +85,13 @@ pub struct Arguments {
     pub threads: i64,
     #[arg(long, default_value_t = 60_000)]
     pub timeout_ms: u64,
-    /// Connections of `idle`, rows of `grow`, transactions of each thread of `transactions`.
+    /// Operations of each thread of `mix`, 0 for no end; connections of `idle`, rows of `grow`,
+    /// transactions of each thread of `transactions`.
     #[arg(long, default_value_t = 0)]
     pub count: u64,
+    /// PRAGMA synchronous of `stock` and `careless`.
+    #[arg(long, default_value = "FULL")]
+    pub synchronous: String,
 }
 
 impl Arguments {
@@ -91,6 +106,7 @@ impl Arguments {
             ("--threads", self.threads.to_string()),
             ("--timeout-ms", self.timeout_ms.to_string()),
             ("--count", self.count.to_string()),
+            ("--synchronous", self.synchronous.clone()),
         ];
         pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
     }
@@ -143,6 +159,12 @@ fn say(line: &str) {
 /// Does the job.
 pub fn run(job: &Arguments) -> Result<()> {
     let orders = Orders::listen();
+    match job.act {
+        Act::Stock => return stock::write(job, &orders),
+        Act::Careless => return stock::be_careless(job, &orders),
+        Act::StockWatch => return watch::through_the_shell(job, &orders),
+        _ => {}
+    }
     let label = match job.act {
         Act::Hold => "holder".to_owned(),
         Act::Ask => "asker".to_owned(),
@@ -159,7 +181,8 @@ pub fn run(job: &Arguments) -> Result<()> {
         Act::Grow => memory::grow(&database, job)?,
         Act::Open => open(&database, job)?,
         Act::Transactions => transactions(&database, job, &orders)?,
-        Act::Mix | Act::Storm | Act::Hold | Act::Ask => std::thread::scope(|scope| {
+        Act::Watch => watch::read(&database, &orders)?,
+        _ => std::thread::scope(|scope| {
             let threads: Vec<_> = (0..job.threads)
                 .map(|thread| {
                     let (database, orders) = (&database, &orders);
@@ -186,7 +209,9 @@ fn write(database: &Database, job: &Arguments, thread: i64, orders: &Orders) -> 
         }
         _ => {}
     }
-    while !orders.is_stopped() {
+    let mut left = if job.count == 0 { u64::MAX } else { job.count };
+    while !orders.is_stopped() && left > 0 {
+        left -= 1;
         if job.act == Act::Storm { hand.insert_next() } else { hand.next() }
     }
     Ok(())

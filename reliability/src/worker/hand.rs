@@ -4,15 +4,15 @@ use core::time::Duration;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use manyhands::{Connection, Database, Error, params};
+use manyhands::{Connection, Database, Error, Transaction, params};
 
 use super::{Orders, say};
 use crate::clock::now_ns;
-use crate::entry::{Kind, Operation};
+use crate::entry::{Kind, Operation, own_table};
 
 const INSERT: &str = "INSERT INTO entry VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const INSERT_COUNT: &str = "INSERT INTO entry \
-     SELECT ?1, ?2, ?3, ?4, ?5, (SELECT n FROM counter WHERE id = 1), NULL";
+     SELECT ?1, ?2, ?3, ?4, ?5, (SELECT n FROM counter WHERE id = ?6), NULL";
 const COUNT: &str = "UPDATE counter SET n = n + 1 WHERE id = ?1 RETURNING n";
 const VIOLATE: &str = "INSERT INTO counter VALUES (1, ?1)";
 
@@ -42,6 +42,9 @@ impl Hand {
             Kind::Count => hand.count(operation).map(Some),
             Kind::BareCount => hand.bare_count().map(Some),
             Kind::Immediate => hand.immediate(operation).map(Some),
+            Kind::Optimistic => hand.optimistic(operation).map(Some),
+            Kind::Blind => hand.blind(operation).map(|()| None),
+            Kind::Schema => hand.schema(operation).map(|()| None),
             Kind::Large => {
                 let (bytes, letter) = operation.payload(hand.seed);
                 let text = String::from(letter).repeat(bytes);
@@ -166,7 +169,7 @@ impl Hand {
         let (high, low) = operation.id(self.seed, 0);
         let done = self.connection.batch(&[
             (COUNT, params![1]),
-            (INSERT_COUNT, params![writer, sequence, 0, high, low]),
+            (INSERT_COUNT, params![writer, sequence, 0, high, low, 1]),
         ])?;
         done[0].rows[0].get(0)
     }
@@ -184,17 +187,59 @@ impl Hand {
         operation: Operation,
         meanwhile: impl FnOnce(),
     ) -> Result<i64, Error> {
-        let Operation { writer, sequence } = operation;
-        let ((high, low), (high2, low2)) = (operation.id(self.seed, 0), operation.id(self.seed, 1));
         let mut transaction = self.connection.begin_immediate()?;
-        let rows = transaction.query("SELECT n FROM counter WHERE id = 3", params![])?;
-        let value = rows[0].get::<i64>(0)? + 1;
-        let none = None::<i64>;
-        transaction.execute(INSERT, params![writer, sequence, 0, high, low, value, none])?;
-        meanwhile();
-        transaction.execute("UPDATE counter SET n = ?1 WHERE id = 3", params![value])?;
-        transaction.execute(INSERT, params![writer, sequence, 1, high2, low2, value, none])?;
+        let value = read_and_write(&mut transaction, operation, self.seed, 3, meanwhile)?;
         transaction.commit()?;
         Ok(value)
     }
+
+    fn optimistic(&mut self, operation: Operation) -> Result<i64, Error> {
+        let seed = self.seed;
+        self.connection.run(|transaction| read_and_write(transaction, operation, seed, 4, || {}))
+    }
+
+    fn blind(&mut self, operation: Operation) -> Result<(), Error> {
+        let Operation { writer, sequence } = operation;
+        let seed = self.seed;
+        self.connection.run(|transaction| {
+            transaction.execute("UPDATE counter SET n = n + 1 WHERE id = 5", params![])?;
+            for part in 0..2 {
+                let (high, low) = operation.id(seed, part);
+                let values = params![writer, sequence, part, high, low, 5];
+                transaction.execute(INSERT_COUNT, values)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn schema(&mut self, operation: Operation) -> Result<(), Error> {
+        let Operation { writer, sequence } = operation;
+        let (high, low) = operation.id(self.seed, 0);
+        let none = None::<i64>;
+        let mut transaction = self.connection.begin_immediate()?;
+        transaction.execute(&format!("DROP TABLE IF EXISTS own_{writer}"), params![])?;
+        transaction.execute(&own_table(operation), params![])?;
+        transaction.execute(INSERT, params![writer, sequence, 0, high, low, none, none])?;
+        transaction.commit()
+    }
+}
+
+/// Reads a counter, writes it increased, and inserts two rows with its value.
+fn read_and_write(
+    transaction: &mut Transaction<'_>,
+    operation: Operation,
+    seed: u64,
+    counter: i64,
+    meanwhile: impl FnOnce(),
+) -> Result<i64, Error> {
+    let Operation { writer, sequence } = operation;
+    let ((high, low), (high2, low2)) = (operation.id(seed, 0), operation.id(seed, 1));
+    let rows = transaction.query("SELECT n FROM counter WHERE id = ?1", params![counter])?;
+    let value = rows[0].get::<i64>(0)? + 1;
+    let none = None::<i64>;
+    transaction.execute(INSERT, params![writer, sequence, 0, high, low, value, none])?;
+    meanwhile();
+    transaction.execute("UPDATE counter SET n = ?1 WHERE id = ?2", params![value, counter])?;
+    transaction.execute(INSERT, params![writer, sequence, 1, high2, low2, value, none])?;
+    Ok(value)
 }

@@ -1,0 +1,74 @@
+//! Recordings spoiled in known ways: an examination that stays green then proves nothing.
+
+use super::recording::{Event, Recording};
+
+/// One way.
+pub struct Plant {
+    pub name: &'static str,
+    /// There must be findings.
+    pub is_bad: bool,
+    pub spoil: fn(&mut Recording),
+}
+
+/// By how many events a word comes too early.
+const EARLY: usize = 30;
+
+/// All ways, and the recording as it is.
+pub const PLANTS: &[Plant] = &[
+    Plant { name: "nothing", is_bad: false, spoil: |_| {} },
+    Plant {
+        name: "acknowledged before it is safe",
+        is_bad: true,
+        spoil: |it| say_early(it, "ack "),
+    },
+    Plant { name: "shown before it is safe", is_bad: true, spoil: |it| say_early(it, "saw ") },
+    Plant { name: "a disk that lies", is_bad: true, spoil: |it| forget_syncs(it, |_| true) },
+    Plant {
+        name: "the database is not synced before the WAL starts again",
+        is_bad: true,
+        spoil: |it| {
+            let database = it.before["app.db"].0;
+            forget_syncs(it, |inode| inode == database);
+        },
+    },
+    Plant { name: "every second sync is left out", is_bad: true, spoil: forget_every_second },
+    Plant { name: "a page of the database is damaged", is_bad: true, spoil: damage },
+];
+
+/// Moves each word of a kind some events forward.
+fn say_early(recording: &mut Recording, beginning: &str) {
+    for number in 0..recording.events.len() {
+        let is_such =
+            matches!(&recording.events[number], Event::Said(line) if line.starts_with(beginning));
+        if is_such {
+            recording.events[number.saturating_sub(EARLY)..=number].rotate_right(1);
+        }
+    }
+}
+
+fn forget_syncs(recording: &mut Recording, is_forgotten: impl Fn(u64) -> bool) {
+    let is_kept =
+        |event: &Event| !matches!(event, Event::SyncEnd { inode, .. } if is_forgotten(*inode));
+    recording.events.retain(is_kept);
+}
+
+fn forget_every_second(recording: &mut Recording) {
+    let mut count = 0;
+    recording.events.retain(|event| {
+        count += usize::from(matches!(event, Event::SyncEnd { .. }));
+        !matches!(event, Event::SyncEnd { .. }) || count % 2 == 0
+    });
+}
+
+/// Turns bytes around in the middle of the second page that is written to the database.
+fn damage(recording: &mut Recording) {
+    let database = recording.before["app.db"].0;
+    let is_page = |event: &&mut Event| matches!(event, Event::Write { inode, offset, .. } if *inode == database && *offset > 0);
+    let Some(Event::Write { bytes, .. }) = recording.events.iter_mut().find(is_page) else {
+        return;
+    };
+    let mut damaged = bytes.to_vec();
+    let middle = damaged.len() / 2;
+    damaged[..middle].reverse();
+    *bytes = damaged.into();
+}
