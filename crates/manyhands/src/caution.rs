@@ -33,7 +33,10 @@ impl Connection {
         let statement = prepared.facts.transaction.as_ref();
         self.file.is_some()
             && self.settings.transaction_mode == TransactionMode::Immediate
-            && matches!(statement, Some(TransactionStatement::Begin | TransactionStatement::Savepoint(_)))
+            && matches!(
+                statement,
+                Some(TransactionStatement::Begin | TransactionStatement::Savepoint(_))
+            )
             && !is_begin_concurrent(&prepared.sql)
     }
 

@@ -370,7 +370,8 @@ impl Connection {
         self.put_back(prepared);
         noticed?;
         let shows_the_same = watched.seen == *entry.seen();
-        let is_unseen = |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
+        let is_unseen =
+            |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
         if let Some(error) = watched.error.filter(is_unseen) {
             return Err(self.describe(error));
         }
@@ -407,7 +408,8 @@ impl Connection {
             Ok(observe::watch_again(statement, &entry.seen()))
         };
         let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
-        let queue = self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
+        let queue =
+            self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
             && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)

@@ -28,8 +28,8 @@ mod tests;
 use core::ops::Range;
 
 use sqlite3_parser::ast::{
-    Cmd, DistinctNames, Expr, InsertBody, Literal, Name, OneSelect, QualifiedName, Stmt,
-    ResolveType, UnaryOperator,
+    Cmd, DistinctNames, Expr, InsertBody, Literal, Name, OneSelect, QualifiedName, ResolveType,
+    Stmt, UnaryOperator,
 };
 use sqlite3_parser::lexer::Scanner;
 use sqlite3_parser::lexer::sql::{Parser, TokenType, Tokenizer};

@@ -36,8 +36,11 @@ pub enum TransactionMode {
     #[default]
     Optimistic,
     /// The transaction is optimistic as long as its caller has seen nothing that could change: as long as it
-    /// only writes. From the moment it would, it holds its turn. It never conflicts, so that nothing need be
-    /// run again: for applications that were written for SQLite's own transactions.
+    /// only writes. From the moment it would, it holds its turn. It does not conflict, so that nothing need be
+    /// run again: for applications that were written for SQLite's own transactions. Counts and rowids are to be
+    /// asked of [`crate::Connection::changes_of`] and [`crate::Connection::last_insert_rowid_of`], or after
+    /// [`crate::Connection::settle`]: an answer of [`crate::Outcome::changes`] and its kin counts as seen, and
+    /// cannot take the turn. A reserved rowid that others take by naming it is a conflict, if it was asked for.
     Auto,
     /// The transaction holds its turn from the start, as after `BEGIN IMMEDIATE`.
     Immediate,

@@ -10,13 +10,14 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 8] = [
     include_str!("auto.rs"),
     include_str!("by_detours.rs"),
     include_str!("by_value.rs"),
     include_str!("cursors.rs"),
     include_str!("hermitage.rs"),
     include_str!("overlooked.rs"),
+    include_str!("overlooked_auto.rs"),
     include_str!("replay_exactly.rs"),
 ];
 

@@ -208,7 +208,9 @@ fn a_wait_in_vain() {
         it.query_each("SELECT n FROM counter", params![], |_| true).is_err()
     });
     check("a count", |it, done| it.changes_of(done).is_err());
-    check("a schema", |it, _| it.execute("CREATE TABLE IF NOT EXISTS made (a)", params![]).is_err());
+    check("a schema", |it, _| {
+        it.execute("CREATE TABLE IF NOT EXISTS made (a)", params![]).is_err()
+    });
     check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
 }
 
