@@ -323,6 +323,10 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         let outside = self.sqlite().is_autocommit();
+        let writes = matches!(prepared.route, Route::Request | Route::Turn);
+        if outside && (writes || prepared.facts.transaction.is_some()) {
+            self.let_go_of_snapshots();
+        }
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
             Route::Request if outside && self.may_travel() => self.write(prepared, values),

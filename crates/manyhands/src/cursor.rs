@@ -178,6 +178,15 @@ impl Connection {
         Ok(Cursor(cursor))
     }
 
+    /// Fetches what cursors from outside a transaction have not shown yet, so that none of them keeps the
+    /// connection on an old snapshot: from there SQLite could not write, and would not show what was written.
+    /// One with too many rows keeps it all the same.
+    pub(crate) fn let_go_of_snapshots(&mut self) {
+        if !self.cursors.is_empty() {
+            let _ = self.drain_cursors();
+        }
+    }
+
     /// Fetches what open cursors have not shown yet: their tables are about to be written, or the
     /// transaction that they belong to is about to end.
     pub(crate) fn drain_cursors(&mut self) -> Result<(), Error> {

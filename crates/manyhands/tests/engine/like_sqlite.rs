@@ -266,7 +266,7 @@ fn with_stock_sqlite(script: &Script) -> (Vec<String>, Vec<String>) {
     drop(stock(stage.directory().join("other.db"), SETUP_OTHER));
     drop(stock(stage.path(), SETUP));
     let mut connection =
-        sqlite::Connection::open(&stage.path(), OpenMode::ReadWrite, false).expect("opens");
+        sqlite::Connection::open(&stage.path(), OpenMode::ReadWriteCreate, false).expect("opens");
     // SQLite's own default, which the bundled build changes.
     connection.set(sqlite::Setting::ForeignKeys, false);
     let outcomes = perform(script, stage.directory(), &mut connection, |_, _| {});

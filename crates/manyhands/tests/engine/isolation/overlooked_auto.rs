@@ -51,6 +51,7 @@ fn a_setting_works() {
     execute(&mut connection, "COMMIT");
 }
 
+/// RELEASE of the savepoint that began a transaction commits, also when the
 /// transaction has moved to its turn for that.
 #[test]
 fn the_release_that_commits() {
@@ -150,6 +151,7 @@ fn a_rowid_that_was_looked_at() {
     check("INSERT OR REPLACE INTO entry (text) VALUES ('a')", meanwhile);
 }
 
+/// Another may insert a row with the very id that was reserved, by naming it: reserved ids are
 /// kept only from those who leave theirs to SQLite.
 #[test]
 fn a_rowid_that_was_taken() {
@@ -214,6 +216,7 @@ fn a_wait_in_vain() {
     check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
 }
 
+/// To go on in its turn is an offer: a bulk load does not wait for it beside another
 /// program.
 #[test]
 fn a_bulk_load_beside_another_program() {
@@ -269,7 +272,8 @@ fn what_did_not_compile() {
     }
 }
 
-/// lost. That is wrong.
+/// What a cursor has shown before a transaction began belongs to no transaction, as with any read outside of
+/// one: the transaction does not conflict for it. (SQLite alone could not write at all.)
 #[test]
 fn a_cursor_from_before() {
     let (_stage, database) = auto();
@@ -284,18 +288,29 @@ fn a_cursor_from_before() {
     assert_eq!(number(&mut connection, "SELECT n FROM counter"), 1);
 }
 
-/// holds the snapshot, and the write went to the queue. SQLite would show it. That is wrong.
+/// A cursor that is open outside a transaction held its snapshot: the connection did not see what it wrote
+/// itself, and could not begin a transaction that writes natively.
 #[test]
 fn own_writes_under_a_cursor() {
     let (_stage, database) = auto();
     let mut connection = connect(&database);
-    let sql = "SELECT n FROM counter";
-    let mut cursor = connection.cursor(sql, params![]).expect("opens");
+    execute(&mut connection, "INSERT INTO entry (id) VALUES (1), (2), (3)");
+    let mut cursor = connection.cursor("SELECT id FROM entry", params![]).expect("opens");
     cursor.next_row().expect("a row");
     execute(&mut connection, "INSERT INTO entry (id) VALUES (9)");
-    assert_eq!(number(&mut connection, "SELECT count(*) FROM entry"), 0);
-    drop(cursor);
-    assert_eq!(number(&mut connection, "SELECT count(*) FROM entry"), 1);
+    assert_eq!(number(&mut connection, "SELECT count(*) FROM entry"), 4);
+    for begin in ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"] {
+        let mut other = connection.cursor("SELECT id FROM entry", params![]).expect("opens");
+        other.next_row().expect("a row");
+        execute(&mut connect(&database), "UPDATE counter SET n = n + 1");
+        execute(&mut connection, begin);
+        execute(&mut connection, "UPDATE counter SET n = n + 1");
+        execute(&mut connection, "COMMIT");
+        assert_eq!(core::iter::from_fn(|| other.next_row().expect("reads")).count(), 3);
+    }
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 6);
+    // What the first cursor has to show is as it was when it was opened.
+    assert_eq!(core::iter::from_fn(|| cursor.next_row().expect("reads")).count(), 2);
 }
 
 /// The mode of an attached database is its own, and is not asked of the main one.
@@ -314,6 +329,7 @@ fn the_mode_of_an_attached_database() {
     assert!(!matches!(&answer, Ok(Ok(mode)) if mode == "wal"), "{answer:?}");
 }
 
+/// Columns may change between compiling and the first row: what `start` tells of
 /// them before the first row is of the older schema: ask the cursor.
 #[test]
 fn the_columns_of_the_rows() {
