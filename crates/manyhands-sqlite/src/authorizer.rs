@@ -6,6 +6,8 @@ use core::ffi::{CStr, c_char, c_int};
 
 use libsqlite3_sys as ffi;
 
+use crate::codes::named;
+
 /// One thing that a statement would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action<'a> {
@@ -21,6 +23,19 @@ pub struct Action<'a> {
     pub database: Option<&'a str>,
     /// The innermost trigger or view that does it, if one does.
     pub trigger: Option<&'a str>,
+}
+
+impl Action<'_> {
+    /// SQLite's numbers of the kinds, with their names.
+    pub const CODES: &'static [(i32, &'static str)] = named! {
+        SQLITE_CREATE_INDEX SQLITE_CREATE_TABLE SQLITE_CREATE_TEMP_INDEX SQLITE_CREATE_TEMP_TABLE
+        SQLITE_CREATE_TEMP_TRIGGER SQLITE_CREATE_TEMP_VIEW SQLITE_CREATE_TRIGGER SQLITE_CREATE_VIEW
+        SQLITE_DELETE SQLITE_DROP_INDEX SQLITE_DROP_TABLE SQLITE_DROP_TEMP_INDEX SQLITE_DROP_TEMP_TABLE
+        SQLITE_DROP_TEMP_TRIGGER SQLITE_DROP_TEMP_VIEW SQLITE_DROP_TRIGGER SQLITE_DROP_VIEW
+        SQLITE_INSERT SQLITE_PRAGMA SQLITE_READ SQLITE_SELECT SQLITE_TRANSACTION SQLITE_UPDATE
+        SQLITE_ATTACH SQLITE_DETACH SQLITE_ALTER_TABLE SQLITE_REINDEX SQLITE_ANALYZE
+        SQLITE_CREATE_VTABLE SQLITE_DROP_VTABLE SQLITE_FUNCTION SQLITE_SAVEPOINT SQLITE_RECURSIVE
+    };
 }
 
 /// The kinds of action that matter for routing; the rest is [`ActionKind::Schema`].

@@ -132,7 +132,8 @@ impl Blob {
     /// Closes it. Outside a transaction this commits what was written, if no other statement writes.
     ///
     /// # Errors
-    /// As SQLite fails to commit. It is closed all the same.
+    /// As SQLite fails to commit, or as the last operation failed: then nothing is committed. It is closed all
+    /// the same.
     pub fn close(self) -> Result<(), Error> {
         let blob = ManuallyDrop::new(self);
         // SAFETY: the blob is never used again, nor dropped, so that its handle is taken out once.

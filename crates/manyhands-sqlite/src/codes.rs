@@ -2,12 +2,11 @@
 //!
 //! Source: <https://sqlite.org/rescode.html>.
 
-use libsqlite3_sys as ffi;
-
 /// A list of constants of SQLite's, each with its name.
 macro_rules! named {
-    ($($name:ident)*) => { &[$((ffi::$name, stringify!($name))),*] };
+    ($($name:ident)*) => { &[$((libsqlite3_sys::$name, stringify!($name))),*] };
 }
+pub(crate) use named;
 
 /// All result codes, the extended ones too.
 pub(crate) const CODES: &[(i32, &str)] = named! {

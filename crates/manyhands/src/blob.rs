@@ -8,7 +8,7 @@
 //! What a blob shows is in no log: in an optimistic transaction opening one moves it to its turn. What
 //! a blob shows in a transaction that began after it was opened is not checked at the commit.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use manyhands_queue::Lead;
 use manyhands_sqlite::{self as sqlite, BlobPlace};
@@ -25,6 +25,9 @@ use crate::tables::TableSet;
 #[derive(Debug)]
 pub struct Blob(Arc<BlobState>);
 
+/// The turn goes on when the last of its holders has let go.
+type SharedLead = Arc<Mutex<Lead>>;
+
 /// What a blob shares with its connection.
 #[derive(Debug)]
 pub(crate) struct BlobState {
@@ -33,8 +36,8 @@ pub(crate) struct BlobState {
     writable: bool,
     /// Of the database that it writes, if that has a queue.
     file: Option<FileHandle>,
-    /// The turn that it holds itself.
-    lead: Mutex<Option<Lead>>,
+    /// The turn that it holds, with the others that write the same file outside a transaction.
+    lead: Mutex<Option<SharedLead>>,
 }
 
 impl Connection {
@@ -43,7 +46,7 @@ impl Connection {
     /// fails with `SQLITE_ABORT`.
     ///
     /// Nobody else can write while a blob is open for writing. Outside a transaction what it writes is
-    /// durable when it is closed.
+    /// durable when it is closed. When the connection is dropped its blobs are closed.
     ///
     /// ```
     /// # let directory = tempfile::tempdir().unwrap();
@@ -75,54 +78,71 @@ impl Connection {
             "main" => self.file.clone(),
             schema => self.attached.get(schema).cloned(),
         };
-        let needs_turn = file.as_ref().filter(|file| writable && !self.holds(file.id()));
-        let lead = needs_turn.map(|file| self.client(file).take_turn()).transpose()?;
+        let lead = match &file {
+            Some(file) if writable && !self.holds(file.id()) => {
+                Some(Arc::new(Mutex::new(self.client(file).take_turn()?)))
+            }
+            Some(file) if writable => self.open_blobs().find_map(|blob| blob.lead_of(file.id())),
+            _ => None,
+        };
         let opened = self.sqlite().open_blob(place, writable);
         let open = Mutex::new(Some(opened.map_err(|error| self.describe(error))?));
         let state = Arc::new(BlobState { open, writable, file, lead: Mutex::new(lead) });
-        if !self.is_autocommit() {
-            self.adopt(&state);
-        }
         self.blobs.retain(|blob| blob.strong_count() > 0);
         self.blobs.push(Arc::downgrade(&state));
+        if !self.is_autocommit() {
+            self.adopt_turns_of_blobs();
+        }
         Ok(Blob(state))
     }
 
     /// True when this connection may write to the file: it holds the turn, or a blob of it does.
     pub(crate) fn holds(&self, file: FileId) -> bool {
         self.turns.iter().any(|(id, _)| *id == file)
-            || self.open_blobs().any(|blob| blob.holds(file))
+            || self.open_blobs().any(|blob| blob.lead_of(file).is_some())
     }
 
     /// True when a blob of this connection holds the turn of the main database: what is written goes with it.
     pub(crate) fn writes_with_blob(&self) -> bool {
         let main = self.file.as_ref().map(|file| file.id());
-        main.is_some_and(|main| self.open_blobs().any(|blob| blob.holds(main)))
+        main.is_some_and(|main| self.open_blobs().any(|blob| blob.lead_of(main).is_some()))
     }
 
     /// A transaction has begun while blobs held turns: they are its own now. Tells whether there were any.
     pub(crate) fn adopt_turns_of_blobs(&mut self) -> bool {
-        let blobs: Vec<Arc<BlobState>> = self.open_blobs().collect();
-        blobs.iter().filter(|blob| self.adopt(blob)).count() > 0
-    }
-
-    fn adopt(&mut self, blob: &BlobState) -> bool {
-        let lead = lock(&blob.lead).take();
-        let adopted = lead.is_some();
-        if let (Some(lead), Some(file)) = (lead, &blob.file) {
-            self.hold_of(file, lead);
+        let writing: Vec<_> = self.open_blobs().filter(|blob| blob.writable).collect();
+        let mut adopted = false;
+        for blob in &writing {
+            let last = lock(&blob.lead).take().and_then(Arc::into_inner);
+            if let (Some(lead), Some(file)) = (last, &blob.file) {
+                self.hold_of(file, lead.into_inner().unwrap_or_else(PoisonError::into_inner));
+                adopted = true;
+            }
         }
-        if blob.writable {
-            // What it will write is in no statement.
+        if !writing.is_empty() {
+            // What they will write is in no statement.
             self.turn_written = TableSet::ALL;
         }
         adopted
     }
 
     /// A transaction goes on on another snapshot: blobs that read hold the old one, and so expire.
-    pub(crate) fn expire_reading_blobs(&mut self) {
-        for blob in self.open_blobs().filter(|blob| !blob.writable) {
-            drop(lock(&blob.open).take());
+    pub(crate) fn expire_reading_blobs(&self) {
+        self.open_blobs().filter(|blob| !blob.writable).for_each(|blob| blob.expire());
+    }
+
+    /// A transaction has ended: by ROLLBACK, if a blob wrote in it. That one is expired for SQLite too, and
+    /// would hold the old snapshot.
+    pub(crate) fn expire_blobs_of_transaction(&self) {
+        let rolled_back = |blob: &Arc<BlobState>| blob.writable && lock(&blob.lead).is_none();
+        self.open_blobs().filter(rolled_back).for_each(|blob| blob.expire());
+    }
+
+    /// Closes all blobs: they end with their connection.
+    pub(crate) fn close_blobs(&self) {
+        for blob in self.open_blobs() {
+            // An error of this commit has nobody to be told to.
+            let _ = blob.close();
         }
     }
 
@@ -132,8 +152,10 @@ impl Connection {
 }
 
 impl BlobState {
-    fn holds(&self, file: FileId) -> bool {
-        self.file.as_ref().is_some_and(|own| own.id() == file) && lock(&self.lead).is_some()
+    /// The turn of this file, if it holds that.
+    fn lead_of(&self, file: FileId) -> Option<SharedLead> {
+        let own = self.file.as_ref().is_some_and(|own| own.id() == file);
+        lock(&self.lead).clone().filter(|_| own)
     }
 
     fn with<T>(
@@ -147,11 +169,15 @@ impl BlobState {
         }
     }
 
+    fn expire(&self) {
+        drop(lock(&self.open).take());
+    }
+
     fn close(&self) -> Result<(), Error> {
         let closed = lock(&self.open).take().map_or(Ok(()), sqlite::Blob::close);
-        if let Some(lead) = lock(&self.lead).take() {
-            lead.release();
-        }
+        // For a blob that only reads, SQLite repeats its last error.
+        let closed = if self.writable { closed } else { Ok(()) };
+        drop(lock(&self.lead).take());
         closed.map_err(|error| {
             if error.code.is_failed_sync()
                 && let Some(file) = &self.file
@@ -208,7 +234,8 @@ impl Blob {
     /// Closes it. When it was opened for writing outside a transaction, what was written is durable then.
     ///
     /// # Errors
-    /// As SQLite fails to commit. It is closed all the same.
+    /// As SQLite fails to commit; as the last write failed, then nothing is committed. It is closed all the
+    /// same.
     pub fn close(self) -> Result<(), Error> {
         self.0.close()
     }

@@ -424,6 +424,7 @@ impl Drop for Connection {
         if self.open().sqlite.is_inherited() {
             return;
         }
+        self.close_blobs();
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }

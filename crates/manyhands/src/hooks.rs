@@ -116,7 +116,10 @@ impl Connection {
         handler: Option<impl Fn() -> Progress + Send + 'static>,
     ) -> Result<(), Error> {
         self.before_change()?;
-        self.sqlite().set_progress_handler(instructions, handler);
+        match handler {
+            Some(handler) => self.check_and_ask(instructions, handler),
+            None => self.check_while_running(),
+        }
         self.after_change(true);
         Ok(())
     }

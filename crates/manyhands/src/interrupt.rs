@@ -1,10 +1,10 @@
 //! Interrupts, from any thread.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use manyhands_sqlite as sqlite;
+use manyhands_sqlite::{self as sqlite, Progress};
 
 use crate::connection::Connection;
 use crate::limits;
@@ -26,14 +26,33 @@ impl Connection {
         self.check_while_running();
     }
 
-    fn check_while_running(&self) {
+    /// Has the check asked while a statement runs, if there is one.
+    pub(crate) fn check_while_running(&self) {
         let interrupt = Arc::downgrade(&self.interrupt);
-        let handler = move || match interrupt.upgrade().and_then(|it| it.check.get().map(|it| it()))
-        {
-            Some(true) => sqlite::Progress::Stop,
-            Some(false) | None => sqlite::Progress::Continue,
+        let handler = move || {
+            if Interrupt::check(&interrupt) { Progress::Stop } else { Progress::Continue }
         };
-        self.sqlite().set_progress_handler(limits::CHECK_INSTRUCTIONS, Some(handler));
+        let handler = self.interrupt.check.get().map(|_| handler);
+        self.sqlite().set_progress_handler(limits::CHECK_INSTRUCTIONS, handler);
+    }
+
+    /// Has the application's handler asked every so many instructions, and the check about as often as
+    /// without it.
+    pub(crate) fn check_and_ask(
+        &self,
+        instructions: u32,
+        handler: impl Fn() -> Progress + Send + 'static,
+    ) {
+        let interrupt = Arc::downgrade(&self.interrupt);
+        let passed = AtomicU32::new(0);
+        let both = move || {
+            if passed.fetch_add(instructions, Ordering::Relaxed) < limits::CHECK_INSTRUCTIONS {
+                return handler();
+            }
+            passed.store(0, Ordering::Relaxed);
+            if Interrupt::check(&interrupt) { Progress::Stop } else { handler() }
+        };
+        self.sqlite().set_progress_handler(instructions, Some(both));
     }
 }
 
@@ -66,6 +85,12 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
+    /// Whether the check says that a statement is to end.
+    fn check(interrupt: &Weak<Interrupt>) -> bool {
+        let interrupt = interrupt.upgrade();
+        interrupt.and_then(|it| it.check.get().map(|check| check())).unwrap_or(false)
+    }
+
     /// Whether a wait is to end.
     pub(crate) fn is_asked(&self) -> bool {
         if !self.asked.load(Ordering::Relaxed) && self.check.get().is_some_and(|check| check()) {

@@ -101,6 +101,7 @@ impl Connection {
             return;
         }
         crash::point("turn-committed");
+        self.expire_blobs_of_transaction();
         self.note_turn_commit();
         if let Some(file) = &self.file {
             // A statement that still reads holds its snapshot, and with it the WAL.

@@ -2,7 +2,7 @@
 //! an authorizer, a tracer, limits, blobs, backups. Each works as in SQLite, and concerns nobody else.
 
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -219,8 +219,24 @@ fn a_progress_handler_stops_what_takes_too_long() {
         let _busy = neighbour(&database);
         let error = own.execute(long, params![]).expect_err("stopped");
         assert!(error.is_interrupt(), "{error}");
+        // Beside it the check that ends waits is asked, with it and after it.
+        let (asked, checked) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (asking, checking) = (Arc::clone(&asked), Arc::clone(&checked));
+        own.check_while_waiting(move || checking.fetch_add(1, Relaxed) == u32::MAX);
+        let counts = move || {
+            asking.fetch_add(1, Relaxed);
+            Progress::Continue
+        };
+        own.set_progress_handler(7, Some(counts)).expect("set");
+        let reads = "WITH RECURSIVE c(v) AS
+                     (VALUES (0) UNION ALL SELECT v + 1 FROM c WHERE v < 100000) SELECT count(*) FROM c";
+        assert_eq!(number(&mut own, reads), 100_001);
+        let (asks, checks) = (asked.load(Relaxed), checked.load(Relaxed));
+        assert!(asks > 100_000 && checks > 10 && checks < asks / 10, "{asks}, {checks}");
         own.set_progress_handler(1000, None::<fn() -> Progress>).expect("unset");
         execute(&mut own, long);
+        assert_eq!(asked.load(Relaxed), asks);
+        assert!(checked.load(Relaxed) > checks);
         assert_eq!(items(&mut own), 100_001);
     });
 }
@@ -274,7 +290,9 @@ fn limits_and_switches_hold_for_writes() {
         let _busy = [neighbour(&database), neighbour(&database)];
         assert_eq!(own.set_limit(Limit::Length, 100).expect("set"), 1_000_000_000);
         for _ in 0..20 {
-            let insert = own.execute("INSERT INTO item (note) VALUES (zeroblob(200))", params![]);
+            // Not too long to be given, but to be made of it.
+            let text = "x".repeat(60);
+            let insert = own.execute("INSERT INTO item (note) VALUES (?1 || ?1)", params![text]);
             refused(insert, &["string or blob too big"]);
         }
         own.set_limit(Limit::Length, 1000).expect("set");
@@ -287,6 +305,27 @@ fn limits_and_switches_hold_for_writes() {
         execute(&mut own, "CREATE TABLE child (parent REFERENCES item)");
         for _ in 0..20 {
             refused(own.execute("INSERT INTO child VALUES (999)", params![]), &["FOREIGN KEY"]);
+        }
+    });
+}
+
+/// In the places of built-in ones: others would use those.
+#[test]
+fn an_order_and_a_function_of_a_built_in_name() {
+    in_time(|| {
+        let stage = Stage::without_disk();
+        let database = stage.database_with_items();
+        execute(&mut connect(&database), INSERT);
+        let _busy = [neighbour(&database), neighbour(&database)];
+        let (mut ordered, mut calling) = (connect(&database), connect(&database));
+        ordered.create_collation("nocase", |_, _| Ordering::Equal).expect("a collation");
+        let own = |_: &[ValueRef<'_>]| Ok(Value::from("own"));
+        calling.create_function("abs", Some(1), true, own).expect("a function");
+        for _ in 0..20 {
+            execute(&mut ordered, "UPDATE item SET note = ('a' = 'b' COLLATE nocase)");
+            assert_eq!(number(&mut ordered, "SELECT note FROM item"), 1);
+            execute(&mut calling, "UPDATE item SET note = (abs(-1) = 'own')");
+            assert_eq!(number(&mut calling, "SELECT note FROM item"), 1);
         }
     });
 }
@@ -341,8 +380,10 @@ fn a_blob_that_writes_holds_the_turn() {
         assert_eq!(items(&mut connect(&database)), 1, "not committed yet");
         let mut second = own.open_blob(&place(1), true).expect("in the same turn");
         second.write(3, b"def").expect("writes");
-        second.close().expect("closes");
-        blob.close().expect("commits");
+        blob.close().expect("closes");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waits.is_finished(), "the other blob holds the turn too");
+        second.close().expect("commits");
         let (waited, mut other) = waits.join().expect("it waits");
         assert!(waited > Duration::from_millis(50), "{waited:?}");
         assert_eq!(number(&mut other, "SELECT substr(note, 1, 6) = x'616263646566' FROM item"), 1);
@@ -378,8 +419,11 @@ fn a_transaction_takes_over_the_turn_of_a_blob() {
             let expired = blob.write(0, b"x").expect_err("expired");
             assert_eq!(expired.code().map(Code::primary), Some(Code::ABORT.0));
             execute(&mut connect(&database), INSERT);
+            // Blobs end with their connection.
+            let mut writing = own.open_blob(&place(1), true).expect("opens");
             drop(own);
             execute(&mut connect(&database), INSERT);
+            assert_eq!(writing.write(0, b"x").expect_err("closed").code(), Some(Code::ABORT));
         }
         assert_eq!(items(&mut connect(&database)), 9);
     });
