@@ -1,6 +1,6 @@
 //! A connection behind a mutex, called without the GIL.
 
-use core::sync::atomic::{AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     engine: Mutex<Option<manyhands::Connection>>,
     /// Beside the connection, so that interrupting waits for nothing. `None` while it is not open.
     interrupt: Mutex<Option<InterruptHandle>>,
+    /// It is the target of a backup, which has taken it out of `engine`.
+    lent: AtomicBool,
     /// The thread that is inside the engine, by [`this_thread`]; 0 for none.
     user: AtomicU64,
     /// What a callback has raised, to be raised where SQLite's error would be.
@@ -77,6 +79,7 @@ fn this_thread() -> u64 {
 /// Why a call into manyhands gave no result.
 enum Failure {
     Closed,
+    Lent,
     Panicked,
     Failed(Error),
 }
@@ -93,6 +96,7 @@ impl Connection {
             generation: AtomicU64::new(0),
             engine: Mutex::new(None),
             interrupt: Mutex::new(None),
+            lent: AtomicBool::new(false),
             user: AtomicU64::new(0),
             raised: Arc::default(),
             open_rows: Arc::default(),
@@ -466,7 +470,8 @@ impl Connection {
         }
         py.detach(|| {
             let mut engine = lock(&self.engine);
-            let open = engine.as_mut().ok_or(Failure::Closed)?;
+            let lent = self.lent.load(Ordering::Relaxed);
+            let open = engine.as_mut().ok_or(if lent { Failure::Lent } else { Failure::Closed })?;
             self.user.store(thread, Ordering::Relaxed);
             let result = caught(|| work(open));
             self.user.store(0, Ordering::Relaxed);
@@ -478,6 +483,31 @@ impl Connection {
         })
         .map_err(|failure| self.raise(py, failure))
         .and_then(|result| lock(&self.raised).take().map_or(Ok(result), Err))
+    }
+
+    /// Gives the engine away for some work, of many calls, that alone may use it meanwhile.
+    pub(crate) fn lend<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
+    ) -> PyResult<T> {
+        // With all checks, and after all others.
+        self.call(py, |_| Ok(()))?;
+        let taken = py.detach(|| {
+            let taken = lock(&self.engine).take();
+            self.lent.store(taken.is_some(), Ordering::Relaxed);
+            taken
+        });
+        let mut taken = taken.ok_or_else(closed)?;
+        let result = work(&mut taken);
+        py.detach(|| {
+            let mut engine = lock(&self.engine);
+            self.lent.store(false, Ordering::Relaxed);
+            if self.state.load(Ordering::Relaxed) == OPEN {
+                *engine = Some(taken);
+            }
+        });
+        result
     }
 
     /// What a callback has raised becomes what the call that it ended raises.
@@ -562,6 +592,9 @@ impl Connection {
         let raised = lock(&self.raised).take();
         match failure {
             Failure::Closed => closed(),
+            Failure::Lent => {
+                ProgrammingError::new_err("Cannot operate on a connection that is the target of a backup.")
+            }
             Failure::Panicked => InternalError::new_err(
                 "manyhands panicked, which is a bug; close this connection and open another",
             ),

@@ -22,6 +22,13 @@ mod error;
 mod pause;
 mod row;
 mod value;
+mod callback;
+mod functions;
+mod hooks;
+mod blob;
+mod backup;
+mod limits;
+mod constants;
 
 /// The module `manyhands._manyhands`.
 #[pyo3::pymodule(gil_used = true)]
@@ -29,7 +36,13 @@ mod _manyhands {
     #[pymodule_export]
     use crate::adapt::{adapt, register_adapter, register_converter};
     #[pymodule_export]
+    use crate::blob::Blob;
+    #[pymodule_export]
+    use crate::callback::enable_callback_tracebacks;
+    #[pymodule_export]
     use crate::connection::Connection;
+    #[pymodule_export]
+    use crate::constants::complete_statement;
     #[pymodule_export]
     use crate::cursor::Cursor;
     #[pymodule_export]
@@ -40,6 +53,7 @@ mod _manyhands {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::adapt::add_to(module)?;
+        crate::constants::add_to(module)?;
         let version = manyhands::sqlite_version_number();
         let (major, minor, patch) = (version / 1_000_000, version / 1000 % 1000, version % 1000);
         module.add("sqlite_version", format!("{major}.{minor}.{patch}"))?;

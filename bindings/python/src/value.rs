@@ -1,7 +1,7 @@
 //! Values: from Python to SQLite, by adapters; from SQLite to Python, by converters and `text_factory`.
 
 use manyhands::{Value, ValueRef};
-use pyo3::exceptions::{PyOverflowError, PyUnicodeDecodeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyOverflowError, PyUnicodeDecodeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyType};
 
@@ -76,7 +76,7 @@ pub(crate) fn other_from_python(value: &Bound<'_, PyAny>) -> PyResult<Option<Val
     // The stable C API has no buffers before Python 3.11.
     let Ok(view) = PyMemoryView::from(value) else { return Ok(None) };
     if !view.getattr("c_contiguous")?.is_truthy()? {
-        return Err(PyValueError::new_err("could not convert BLOB to buffer"));
+        return Err(PyBufferError::new_err("underlying buffer is not C-contiguous"));
     }
     let bytes = view.call_method0("tobytes")?;
     Ok(Some(Value::Blob(bytes.cast::<PyBytes>()?.as_bytes().to_vec())))

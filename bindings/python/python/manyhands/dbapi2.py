@@ -12,7 +12,7 @@ import time
 import warnings
 from typing import Any, Callable, Iterator, Optional, TypeVar, Union
 
-from . import _manyhands
+from . import _keywords, _manyhands
 from ._manyhands import *  # noqa: F401,F403
 from ._manyhands import Cursor, Row, register_adapter, register_converter
 from .errors import (
@@ -127,6 +127,9 @@ class Connection(_manyhands.Connection):
             if self.in_transaction:
                 self._end("ROLLBACK")
             raise
+
+
+_keywords.warn_of_keywords(Connection)
 
 
 def connect(*args: Any, **kwargs: Any) -> Any:
