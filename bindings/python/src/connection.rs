@@ -84,6 +84,21 @@ enum Failure {
     Failed(Error),
 }
 
+impl Failure {
+    fn to_python(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Closed => closed(),
+            Failure::Lent => ProgrammingError::new_err(
+                "Cannot operate on a connection that is the target of a backup.",
+            ),
+            Failure::Panicked => InternalError::new_err(
+                "manyhands panicked, which is a bug; close this connection and open another",
+            ),
+            Failure::Failed(error) => error::to_python(py, error),
+        }
+    }
+}
+
 #[pymethods]
 impl Connection {
     #[new]
@@ -168,7 +183,7 @@ impl Connection {
                 Ok((connection, interrupt))
             })
         });
-        let (connection, interrupt) = opened.map_err(|failure| this.raise(py, failure))?;
+        let (connection, interrupt) = opened.map_err(|failure| failure.to_python(py))?;
         py.detach(|| {
             *lock(&this.engine) = Some(connection);
             *lock(&this.interrupt) = Some(interrupt);
@@ -210,7 +225,7 @@ impl Connection {
             let handle = lock(&self.interrupt).clone();
             handle.ok_or(Failure::Closed).map(|handle| handle.interrupt())
         })
-        .map_err(|failure| self.raise(py, failure))
+        .map_err(|failure| failure.to_python(py))
     }
 
     /// Compiles a statement.
@@ -337,7 +352,7 @@ impl Connection {
     /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
-        self.call(py, |connection| {
+        self.call_from_any_thread(py, |connection| {
             connection.settle()?;
             Ok(connection.total_changes())
         })
@@ -461,17 +476,30 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        self.check(py)?;
+        self.check_thread(py)?;
+        self.call_from_any_thread(py, work)
+    }
+
+    /// The same for what the standard module answers in any thread.
+    pub(crate) fn call_from_any_thread<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_open()?;
+        self.check_process()?;
         let thread = this_thread();
         if self.user.load(Ordering::Relaxed) == thread {
             return Err(ProgrammingError::new_err(
                 "a callback cannot use the connection that calls it",
             ));
         }
-        py.detach(|| {
+        let (result, raised) = py.detach(|| {
             let mut engine = lock(&self.engine);
             let lent = self.lent.load(Ordering::Relaxed);
-            let open = engine.as_mut().ok_or(if lent { Failure::Lent } else { Failure::Closed })?;
+            let Some(open) = engine.as_mut() else {
+                return (Err(if lent { Failure::Lent } else { Failure::Closed }), None);
+            };
             self.user.store(thread, Ordering::Relaxed);
             let result = caught(|| work(open));
             self.user.store(0, Ordering::Relaxed);
@@ -479,10 +507,10 @@ impl Connection {
                 // Dropping what a panic left behind could panic again: it is leaked.
                 core::mem::forget(engine.take());
             }
-            result
-        })
-        .map_err(|failure| self.raise(py, failure))
-        .and_then(|result| lock(&self.raised).take().map_or(Ok(result), Err))
+            (result, lock(&self.raised).take())
+        });
+        // Also when the call succeeded: a signal handler's exception came too late to end it.
+        raised.map_or_else(|| result.map_err(|failure| failure.to_python(py)), Err)
     }
 
     /// Gives the engine away for some work, of many calls, that alone may use it meanwhile.
@@ -585,21 +613,7 @@ impl Connection {
                 Ok(())
             })
         })
-        .map_err(|failure| self.raise(py, failure))
-    }
-
-    fn raise(&self, py: Python<'_>, failure: Failure) -> PyErr {
-        let raised = lock(&self.raised).take();
-        match failure {
-            Failure::Closed => closed(),
-            Failure::Lent => {
-                ProgrammingError::new_err("Cannot operate on a connection that is the target of a backup.")
-            }
-            Failure::Panicked => InternalError::new_err(
-                "manyhands panicked, which is a bug; close this connection and open another",
-            ),
-            Failure::Failed(error) => raised.unwrap_or_else(|| error::to_python(py, &error)),
-        }
+        .map_err(|failure| failure.to_python(py))
     }
 }
 

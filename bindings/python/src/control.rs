@@ -107,7 +107,7 @@ impl Connection {
     /// True while a transaction is open.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call(py, |connection| Ok(!connection.is_autocommit()))
+        self.call_from_any_thread(py, |connection| Ok(!connection.is_autocommit()))
     }
 
     /// Which BEGIN precedes an INSERT, UPDATE, DELETE or REPLACE: "", "DEFERRED", "IMMEDIATE",

@@ -12,7 +12,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
 use crate::error::ProgrammingError;
-use crate::row::Row;
+use crate::row::{Description, Row};
 use crate::statement::Statement;
 use crate::value::{self, TextFactory};
 
@@ -32,9 +32,9 @@ struct State {
     closed: bool,
     /// A method runs: none can be called.
     busy: bool,
-    arraysize: u32,
+    arraysize: i32,
     row_factory: Option<Py<PyAny>>,
-    description: Option<Py<PyTuple>>,
+    description: Option<Description>,
     /// `None` after the last row.
     shown: Option<Box<Shown>>,
     rowcount: Rowcount,
@@ -204,12 +204,10 @@ impl Cursor {
     /// Up to `size` further rows; `arraysize` by default.
     #[pyo3(signature = (size = None))]
     fn fetchmany<'py>(slf: &Bound<'py, Self>, size: Option<i32>) -> PyResult<Bound<'py, PyList>> {
-        let size = match size {
-            Some(size) => usize::try_from(size).unwrap_or(usize::MAX),
-            None => lock(&slf.get().state).arraysize as usize,
-        };
-        // As in the standard module, 0 is all.
-        Cursor::rows_up_to(slf, if size == 0 { usize::MAX } else { size })
+        let size = size.unwrap_or_else(|| lock(&slf.get().state).arraysize);
+        // As in the standard module, 0 and less are all.
+        let rows_max = usize::try_from(size).ok().filter(|size| *size > 0);
+        Cursor::rows_up_to(slf, rows_max.unwrap_or(usize::MAX))
     }
 
     /// All further rows.
@@ -263,7 +261,7 @@ impl Cursor {
     /// For each column a tuple of seven, its name first; None for a statement without rows.
     #[getter]
     fn description(&self, py: Python<'_>) -> Option<Py<PyTuple>> {
-        self.description_of(py).map(Bound::unbind)
+        self.description_of(py).map(|description| description.columns)
     }
 
     /// Rows changed by the last INSERT, UPDATE, DELETE or REPLACE; -1 for other statements. In an optimistic
@@ -320,12 +318,12 @@ impl Cursor {
 
     /// How many rows `fetchmany` returns by default.
     #[getter]
-    fn arraysize(&self) -> u32 {
+    fn arraysize(&self) -> i32 {
         lock(&self.state).arraysize
     }
 
     #[setter]
-    fn set_arraysize(&self, value: u32) {
+    fn set_arraysize(&self, value: i32) {
         lock(&self.state).arraysize = value;
     }
 
@@ -411,8 +409,8 @@ impl Cursor {
         }
     }
 
-    pub(crate) fn description_of<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyTuple>> {
-        lock(&self.state).description.as_ref().map(|description| description.bind(py).clone())
+    pub(crate) fn description_of(&self, py: Python<'_>) -> Option<Description> {
+        lock(&self.state).description.as_ref().map(|description| description.clone_ref(py))
     }
 
     /// Checks that the cursor can be used, and keeps others off.
@@ -477,7 +475,7 @@ impl Cursor {
             statement.converters(py, connection, detect_types, &columns)?
         };
         let mut state = lock(&self.state);
-        state.description = description.map(Bound::unbind);
+        state.description = description;
         state.rowcount = if statement.changes_rows {
             Rowcount::Of(vec![outcome.clone()], 0)
         } else {

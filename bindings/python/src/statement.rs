@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
+use crate::row::Description;
 use crate::value;
 
 /// The text of a statement, and what is found out about it only once.
@@ -18,7 +19,7 @@ pub(crate) struct Statement {
     /// An INSERT, UPDATE, DELETE or REPLACE: begins an implicit transaction, and has a row count.
     pub(crate) changes_rows: bool,
     names: Mutex<Option<Arc<[Option<String>]>>>,
-    description: Mutex<Option<(Arc<[String]>, bool, Py<PyTuple>)>>,
+    description: Mutex<Option<(Arc<[String]>, bool, Description)>>,
     declared_types: Mutex<Option<(Arc<[String]>, Arc<[Option<String>]>)>>,
 }
 
@@ -50,17 +51,17 @@ impl Statement {
     }
 
     /// `Cursor.description` for these columns: the same object as the last time, if they are the same.
-    pub(crate) fn description<'py>(
+    pub(crate) fn description(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         columns: &Arc<[String]>,
         cut_names: bool,
-    ) -> PyResult<Bound<'py, PyTuple>> {
+    ) -> PyResult<Description> {
         if let Some((known, cut, description)) = &*lock(&self.description)
             && *cut == cut_names
             && (Arc::ptr_eq(known, columns) || known == columns)
         {
-            return Ok(description.bind(py).clone());
+            return Ok(description.clone_ref(py));
         }
         let column = |name: &String| {
             let end = if cut_names { name.find(" [") } else { None };
@@ -70,8 +71,9 @@ impl Statement {
         };
         let description =
             PyTuple::new(py, columns.iter().map(column).collect::<PyResult<Vec<_>>>()?)?;
+        let description = Description::new(description);
         *lock(&self.description) =
-            Some((Arc::clone(columns), cut_names, description.clone().unbind()));
+            Some((Arc::clone(columns), cut_names, description.clone_ref(py)));
         Ok(description)
     }
 }
