@@ -12,12 +12,13 @@ COMMA = ,
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
 	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
 
-.PHONY: help setup build demo test test-models test-python check bench report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python wheel check bench report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make check     format, lints, documentation"
+	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs: kill -9, disk full, stopped processes, stock peers"
@@ -57,6 +58,12 @@ test-python: setup
 	.venv/bin/pip install -q --disable-pip-version-check maturin pytest
 	cd bindings/python && VIRTUAL_ENV=$(CURDIR)/.venv ../../.venv/bin/maturin develop --release --locked -q
 	.venv/bin/python -m pytest -q bindings/python/tests
+
+# One wheel for every CPython from 3.9 on, in target/wheels.
+wheel: setup
+	[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/pip install -q --disable-pip-version-check maturin
+	cd bindings/python && ../../.venv/bin/maturin build --release --locked --out ../../target/wheels
 
 # The queue's state machine, explored by model checkers, which replace its atomics.
 test-models: setup
