@@ -5,8 +5,10 @@ pub mod images;
 pub mod isolation;
 pub mod kill;
 pub mod memory;
+pub mod nth_call;
 pub mod opening;
 pub mod planted;
+pub mod power_cut;
 mod results;
 pub mod stock;
 pub mod stopped;
@@ -98,6 +100,15 @@ pub fn place() -> Result<(TempDir, PathBuf)> {
     let directory = directory.context("make a directory")?;
     let database = directory.path().join("app.db");
     Ok((directory, database))
+}
+
+/// A directory for what is written and read by the thousand: in memory, where there is such a file system.
+pub fn memory_directory() -> Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix("reliability-");
+    let directory = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+    directory.context("make a directory")
 }
 
 /// Errors that no writer should have met, as findings. An unknown outcome is one, unless it may be.

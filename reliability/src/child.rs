@@ -46,6 +46,10 @@ impl Child {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.arg("worker").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.env_remove("MANYHANDS_CRASH").envs(preload.variables());
+        if let Some(file) = preload.complaints() {
+            let file = std::fs::File::create(file).context("make a file for complaints")?;
+            command.stderr(file);
+        }
         if let Some(crash) = crash {
             command.env("MANYHANDS_CRASH", crash);
         }

@@ -51,6 +51,10 @@ enum Command {
     Images(campaign::images::Arguments),
     /// Spoils a recording in every known way: its examination must see each.
     PlantedImages(campaign::images::PlantedArguments),
+    /// In one of three processes the n-th call of the system fails, or is its last.
+    NthCall(campaign::nth_call::Arguments),
+    /// Writers on a file system that loses all that is not on the disk. Needs root.
+    PowerCut(campaign::power_cut::Arguments),
     /// Many processes create the same database at the same time.
     Opening(campaign::opening::Arguments),
     /// What connections and writes cost in memory.
@@ -70,6 +74,8 @@ fn main() -> ExitCode {
         Command::Full(arguments) => campaign::full::run(&arguments),
         Command::Images(arguments) => campaign::images::run(&arguments),
         Command::PlantedImages(arguments) => campaign::images::run_planted(&arguments),
+        Command::NthCall(arguments) => campaign::nth_call::run(&arguments),
+        Command::PowerCut(arguments) => campaign::power_cut::run(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),
         Command::Memory(arguments) => campaign::memory::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments).map(|()| true),

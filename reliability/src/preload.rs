@@ -1,40 +1,56 @@
 //! The library that stands between a process and the C library (`recorder/`), and what it is told.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The library, built by `build.rs`.
 const LIBRARY: &str = env!("MANYHANDS_RECORDER");
 
 /// Environment variables of a process. None: nothing is preloaded.
 #[derive(Clone, Debug, Default)]
-pub struct Preload(Vec<(&'static str, String)>);
+pub struct Preload {
+    variables: Vec<(&'static str, String)>,
+    /// Where its standard error goes, when not to ours.
+    complaints: Option<PathBuf>,
+}
 
 impl Preload {
     /// Records what happens to the files of a directory. Each sync takes `sync_us` at least.
     pub fn record(directory: &Path, log: &Path, sync_us: u64) -> Preload {
         let mut preload = Preload::about(directory);
-        preload.0.push(("RECORDER_LOG", log.display().to_string()));
-        preload.0.push(("RECORDER_SYNC_US", sync_us.to_string()));
+        preload.variables.push(("RECORDER_LOG", log.display().to_string()));
+        preload.variables.push(("RECORDER_SYNC_US", sync_us.to_string()));
         preload
     }
 
     /// Counts calls from the first on that names a file of the directory, and lets one fail.
     pub fn fail(directory: &Path, counts: &Path, fault: Option<&str>) -> Preload {
         let mut preload = Preload::about(directory);
-        preload.0.push(("RECORDER_COUNTS", counts.display().to_string()));
-        preload.0.extend(fault.map(|fault| ("RECORDER_FAULT", fault.to_owned())));
+        preload.variables.push(("RECORDER_COUNTS", counts.display().to_string()));
+        preload.variables.extend(fault.map(|fault| ("RECORDER_FAULT", fault.to_owned())));
         preload
     }
 
     fn about(directory: &Path) -> Preload {
-        Preload(vec![
+        let variables = vec![
             ("LD_PRELOAD", LIBRARY.to_owned()),
             ("RECORDER_DIRECTORY", directory.display().to_string()),
-        ])
+        ];
+        Preload { variables, complaints: None }
+    }
+
+    /// Standard error goes to a file.
+    pub fn complain_to(mut self, file: &Path) -> Preload {
+        self.complaints = Some(file.to_owned());
+        self
+    }
+
+    /// Where standard error goes, when not to ours.
+    pub fn complaints(&self) -> Option<&Path> {
+        self.complaints.as_deref()
     }
 
     /// Names and values.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+        self.variables.iter().map(|(name, value)| (*name, value.as_str()))
     }
 }

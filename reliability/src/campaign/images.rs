@@ -10,8 +10,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::{END_PATIENCE, Writer, job, results};
-use crate::crash_images::examination::{Choices, Examined, examine, ledger_at_start};
+use super::{END_PATIENCE, Writer, job, memory_directory, results};
+use crate::crash_images::examination::{Choices, Examined, choose_begin, examine, ledger_at_start};
 use crate::crash_images::image::Mode;
 use crate::crash_images::planted;
 use crate::crash_images::recording::{Files, Recorder, Recording};
@@ -134,15 +134,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Images are written and read by the thousand: in memory, where there is such a file system.
-fn memory_directory() -> Result<tempfile::TempDir> {
-    let memory = Path::new("/dev/shm");
-    let builder = &mut tempfile::Builder::new();
-    let builder = builder.prefix("reliability-");
-    if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() }
-        .context("make a directory")
-}
-
 impl Tally {
     fn add(&mut self, other: &Tally) {
         self.recordings += other.recordings;
@@ -171,6 +162,7 @@ fn record_and_examine(
     let choices = Choices {
         seed,
         cut: None,
+        from: choose_begin(&recording, seed, arguments.recording_images),
         mode: None,
         images: arguments.recording_images,
         sample: arguments.sample,
@@ -252,8 +244,14 @@ fn visit(
     }
     let mut ledger = ledger.clone();
     ledger.unknown.insert(crate::entry::Operation { writer: VISITOR * 100, sequence: 1 });
-    let choices =
-        Choices { seed, cut: None, mode: None, images: RECOVERY_IMAGES, sample: usize::MAX };
+    let choices = Choices {
+        seed,
+        cut: None,
+        from: 0,
+        mode: None,
+        images: RECOVERY_IMAGES,
+        sample: usize::MAX,
+    };
     let witness = Witness::new(&place.join("second"))?;
     let second = examine(&recording, ledger, &witness, choices, |_, _, _, _| Ok(Vec::new()))?;
     let tell = |(_, mode, what)| format!("cut again while it is recovered ({mode:?}): {what}");
@@ -279,7 +277,7 @@ fn replay(arguments: &Arguments, kept: &Path) -> Result<bool> {
     let place = memory_directory()?;
     let witness = Witness::new(&place.path().join("image"))?;
     let Arguments { seed, cut, mode, .. } = *arguments;
-    let choices = Choices { seed, cut, mode, images: usize::MAX, sample: usize::MAX };
+    let choices = Choices { seed, cut, from: 0, mode, images: usize::MAX, sample: usize::MAX };
     let visit = |_: &Witness, _: &Files, _: &Ledger, _: &Contents| Ok(Vec::new());
     let examined = examine(&recording, ledger_at_start(seed), &witness, choices, visit)?;
     for (cut, mode, finding) in &examined.findings {
@@ -359,7 +357,14 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
     for plant in planted::PLANTS {
         let mut spoiled = recording.clone();
         (plant.spoil)(&mut spoiled);
-        let choices = Choices { seed, cut: None, mode: None, images: 4000, sample: usize::MAX };
+        let choices = Choices {
+            seed,
+            cut: None,
+            from: planted::checkpoint(&spoiled),
+            mode: None,
+            images: 4000,
+            sample: usize::MAX,
+        };
         let visit = |_: &Witness, _: &Files, _: &Ledger, _: &Contents| Ok(Vec::new());
         let examined = examine(&spoiled, ledger_at_start(seed), &witness, choices, visit)?;
         let caught = (examined.bad > 0) == plant.is_bad;

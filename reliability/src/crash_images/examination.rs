@@ -18,6 +18,9 @@ use super::workload;
 use crate::ledger::Ledger;
 use crate::verdict::{Contents, judge};
 
+/// Distinct images that an event leads to, on average, at least.
+const IMAGES_PER_EVENT: usize = 2;
+
 /// Findings of one recording that are told; the rest is counted.
 const TOLD: usize = 3;
 
@@ -42,6 +45,8 @@ pub struct Choices {
     pub seed: u64,
     /// Only after this event.
     pub cut: Option<usize>,
+    /// Not before this event.
+    pub from: usize,
     pub mode: Option<Mode>,
     /// Ends after so many distinct images.
     pub images: usize,
@@ -56,6 +61,12 @@ pub fn ledger_at_start(seed: u64) -> Ledger {
         ledger.unknown.insert(crate::entry::Operation { writer, sequence: 1 });
     }
     ledger
+}
+
+/// Where to begin when there are more images than are wanted: at random, and so that they are found.
+pub fn choose_begin(recording: &Recording, seed: u64, images: usize) -> usize {
+    let wanted = images / IMAGES_PER_EVENT;
+    fastrand::Rng::with_seed(seed).usize(..=recording.events.len().saturating_sub(wanted))
 }
 
 /// Cuts a recording everywhere. `visit` gets a sample of good images, with what was said until then, and
@@ -84,7 +95,7 @@ pub fn examine(
             Event::SyncBegin { .. } => continue,
             _ => {}
         }
-        if choices.cut.is_some_and(|cut| cut != number) {
+        if choices.cut.is_some_and(|cut| cut != number) || number < choices.from {
             continue;
         }
         examined.cuts += usize::from(!disk.is_all_safe());

@@ -35,6 +35,13 @@ pub const PLANTS: &[Plant] = &[
     Plant { name: "a page of the database is damaged", is_bad: true, spoil: damage },
 ];
 
+/// The first write to the database itself: before it, damage of that file cannot show.
+pub fn checkpoint(recording: &Recording) -> usize {
+    let database = recording.before["app.db"].0;
+    let is_page = |event: &Event| matches!(event, Event::Write { inode, .. } if *inode == database);
+    recording.events.iter().position(is_page).unwrap_or(0)
+}
+
 /// Moves each word of a kind some events forward.
 fn say_early(recording: &mut Recording, beginning: &str) {
     for number in 0..recording.events.len() {

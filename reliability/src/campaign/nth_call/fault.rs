@@ -1,0 +1,107 @@
+//! One case: which call, which time, and what is wrong with it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Context, Error, ensure};
+
+/// The calls, in the order of the recorder's counters.
+pub const CALLS: [&str; 21] = [
+    "open",
+    "close",
+    "read",
+    "pread",
+    "write",
+    "pwrite",
+    "ftruncate",
+    "fdatasync",
+    "fsync",
+    "unlink",
+    "stat",
+    "fstat",
+    "access",
+    "fcntl",
+    "fallocate",
+    "mmap",
+    "mremap",
+    "munmap",
+    "fchmod",
+    "readlink",
+    "futex",
+];
+
+const ERRORS: [&str; 7] = ["EIO", "ENOSPC", "EINTR", "EAGAIN", "EMFILE", "ENOMEM", "EACCES"];
+
+/// A case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub call: String,
+    /// An error's name, `SHORT` or `KILL`.
+    what: String,
+    pub nth: u64,
+    ever: bool,
+}
+
+impl Fault {
+    /// The call's place among the counters.
+    pub fn index(&self) -> usize {
+        CALLS.iter().position(|call| *call == self.call).expect("a call of the list")
+    }
+
+    /// The process dies.
+    pub fn kills(&self) -> bool {
+        self.what == "KILL"
+    }
+
+    /// Whether the case makes sense: only a dead process cannot be interrupted for ever.
+    fn is_sensible(&self) -> bool {
+        match (self.call.as_str(), self.what.as_str()) {
+            (_, "KILL" | "EINTR") if self.ever => false,
+            // A futex knows only these errors.
+            ("futex", what) => matches!(what, "EINTR" | "EAGAIN" | "KILL"),
+            (call, "SHORT") => call.ends_with("read") || call.ends_with("write"),
+            _ => true,
+        }
+    }
+}
+
+/// Every case of a run in which each call was made so often.
+pub fn all(counts: &[u64]) -> Vec<Fault> {
+    let mut all = Vec::new();
+    for (call, count) in CALLS.iter().zip(counts) {
+        for nth in 1..=*count {
+            for what in ERRORS.into_iter().chain(["SHORT", "KILL"]) {
+                for ever in [false, true] {
+                    let (call, what) = ((*call).to_owned(), what.to_owned());
+                    all.push(Fault { call, what, nth, ever });
+                }
+            }
+        }
+    }
+    all.retain(Fault::is_sensible);
+    all
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { call, what, nth, ever } = self;
+        write!(f, "{call}:{what}:{nth}:{}", if *ever { "ever" } else { "once" })
+    }
+}
+
+impl FromStr for Fault {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Fault, Error> {
+        let words: Vec<&str> = text.split(':').collect();
+        let [call, what, nth, often] = words[..] else {
+            anyhow::bail!("a case is CALL:WHAT:NTH:once or :ever, for example pwrite:EIO:17:once");
+        };
+        ensure!(CALLS.contains(&call), "no such call; one of {CALLS:?}");
+        let known = ERRORS.contains(&what) || what == "SHORT" || what == "KILL";
+        ensure!(known, "no such fault; SHORT, KILL or one of {ERRORS:?}");
+        ensure!(matches!(often, "once" | "ever"), "once or ever");
+        let nth = nth.parse().context("which time")?;
+        Ok(Fault { call: call.to_owned(), what: what.to_owned(), nth, ever: often == "ever" })
+    }
+}
