@@ -214,11 +214,35 @@ by_descriptor!("fstat": fstat, c"fstat", into: *mut c_void);
 by_descriptor!("fstat": fstat64, c"fstat64", into: *mut c_void);
 by_descriptor!("fstat": fstatfs, c"fstatfs", into: *mut c_void);
 by_descriptor!("fstat": fstatfs64, c"fstatfs64", into: *mut c_void);
-by_descriptor!("fcntl": fcntl, c"fcntl", command: c_int, argument: c_long);
-by_descriptor!("fcntl": fcntl64, c"fcntl64", command: c_int, argument: c_long);
 by_descriptor!("fallocate": fallocate, c"fallocate", mode: c_int, from: i64, count: i64);
 by_descriptor!("fallocate": fallocate64, c"fallocate64", mode: c_int, from: i64, count: i64);
 by_descriptor!("fchmod": fchmod, c"fchmod", mode: c_uint);
+
+/// Defines `fcntl` under one of its names. A lock that is held cannot fail to be given back.
+macro_rules! fcntl {
+    ($name:ident, $symbol:literal) => {
+        // SAFETY: same signature and meaning as the C library's function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(fd: c_int, command: c_int, argument: c_long) -> c_int {
+            // SAFETY: the argument is what the command demands.
+            if !unsafe { is_unlock(command, argument) } {
+                fail!(fault::meet_on("fcntl", fd));
+            }
+            next!($symbol, fn(c_int, c_int, c_long) -> c_int, fd, command, argument)
+        }
+    };
+}
+fcntl!(fcntl, c"fcntl");
+fcntl!(fcntl64, c"fcntl64");
+
+/// # Safety
+/// `argument` is what `command` demands.
+unsafe fn is_unlock(command: c_int, argument: c_long) -> bool {
+    let locks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
+    // SAFETY: these commands take the address of a lock, says the caller.
+    locks.contains(&command)
+        && unsafe { (*(argument as *const libc::flock)).l_type } == libc::F_UNLCK as libc::c_short
+}
 
 /// Defines `mmap` under one of its names. Anonymous memory that may lie anywhere is the allocator's.
 macro_rules! mmap {

@@ -100,7 +100,14 @@ impl Disk {
     }
 
     fn unmount(&self) -> Result<()> {
-        run_command(&["umount", &self.at.display().to_string()])
+        // A shell ends by itself when its writer was killed.
+        let (end, at) = (Instant::now() + END_PATIENCE, self.at.display().to_string());
+        loop {
+            match run_command(&["umount", &at]) {
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+                result => return result,
+            }
+        }
     }
 
     /// From now on nothing more comes to the disk, and what is in memory only is gone.
@@ -154,7 +161,7 @@ fn run_on(arguments: &Arguments, file_system: FileSystem) -> Result<bool> {
     let (mut cuts, mut acked, mut red, mut late, mut late_and_gone) = (0, 0, 0, 0, 0);
     while cuts < arguments.cuts && began.elapsed().as_secs() < arguments.seconds {
         let number = arguments.from_cut + cuts;
-        let (findings, acknowledged) =
+        let cut =
             play(arguments, &disk, number).with_context(|| format!("cut {number} of {name}"))?;
         let seed = arguments.seed;
         let control =
