@@ -24,7 +24,8 @@
 //! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
 //! - After a fork the page stays private while SQLite only reads. What SQLite then changes in it, its own
 //!   read mark, is copied into the shared one while its exclusive lock is held. Before any other lock
-//!   is taken, the page is shared again.
+//!   is taken, the page is shared again. So it is before SQLite locks the whole database file, as the last
+//!   connection does to checkpoint at its end: it asks for no lock of the wal-index then.
 //! - A lock that SQLite gives back is given back, also when the page cannot be shared again: the other
 //!   connections of the process would wait for it until this one is closed.
 
@@ -168,6 +169,12 @@ impl Fork {
         } else {
             LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK)
         }
+    }
+
+    /// SQLite is about to lock the whole database file, and then goes by the wal-index without any lock of
+    /// it. False when it would not see the shared page.
+    pub(crate) fn lock_whole_file(&mut self) -> bool {
+        !self.forked && self.view.as_mut().is_none_or(View::share_again)
     }
 
     /// SQLite gives the exclusive lock on a read mark back, which it has set in its view.

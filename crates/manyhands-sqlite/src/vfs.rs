@@ -338,6 +338,9 @@ unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, size: *mut i64) -> 
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    if level == ffi::SQLITE_LOCK_EXCLUSIVE && !shim(file).fork.lock_whole_file() {
+        return ffi::SQLITE_BUSY;
+    }
     pass!(file, xLock, level)
 }
 

@@ -6,6 +6,7 @@ mod rollback;
 mod spill;
 mod neighbours;
 mod memory;
+mod closing;
 mod race;
 
 use manyhands_sqlite::{Connection, OpenMode, Promotion};
