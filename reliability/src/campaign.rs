@@ -111,6 +111,21 @@ pub fn memory_directory() -> Result<TempDir> {
     directory.context("make a directory")
 }
 
+/// Copies files and directories.
+pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
 /// Errors that no writer should have met, as findings. An unknown outcome is one, unless it may be.
 pub fn unexpected_errors(ledger: &Ledger, may_be_unknown: bool) -> Vec<String> {
     let tell = |failure: &crate::ledger::Failure| {

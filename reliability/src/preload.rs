@@ -38,6 +38,12 @@ impl Preload {
         Preload { variables, complaints: None }
     }
 
+    /// Both.
+    pub fn and(mut self, other: &Preload) -> Preload {
+        self.variables.extend(other.variables.iter().cloned());
+        self
+    }
+
     /// Standard error goes to a file.
     pub fn complain_to(mut self, file: &Path) -> Preload {
         self.complaints = Some(file.to_owned());

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::{END_PATIENCE, Writer, job, memory_directory, results};
+use super::{END_PATIENCE, Writer, copy_directory, job, memory_directory, results};
 use crate::crash_images::examination::{Choices, Examined, choose_begin, examine, ledger_at_start};
 use crate::crash_images::image::Mode;
 use crate::crash_images::planted;
@@ -256,20 +256,6 @@ fn visit(
     let second = examine(&recording, ledger, &witness, choices, |_, _, _, _| Ok(Vec::new()))?;
     let tell = |(_, mode, what)| format!("cut again while it is recovered ({mode:?}): {what}");
     Ok((second.findings.into_iter().map(tell).collect(), second.distinct))
-}
-
-fn copy_directory(from: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_directory(&entry.path(), &target)?;
-        } else {
-            std::fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }
 
 fn replay(arguments: &Arguments, kept: &Path) -> Result<bool> {

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 pub use self::fault::Fault;
-use super::{KILLED, Writer, job, memory_directory, results};
+use super::{KILLED, Writer, copy_directory, job, memory_directory, results};
+use crate::crash_images::recording::Recorder;
 use crate::crash_images::witness::Witness;
 use crate::ledger::{Failure, Ledger};
 use crate::preload::Preload;
@@ -27,8 +28,8 @@ use crate::{shell, verdict};
 /// Operations of each process.
 const OPERATIONS: u64 = 10;
 
-/// By then a process is told to stop, and must end within as long again: no operation takes longer. SQLite
-/// itself tries for 10 s to get a read lock, whatever the timeout, where locks never come.
+/// By then a process is told to stop, and must end within twice as long: no operation takes
+/// longer. SQLite itself tries for 10 s to get a read lock, whatever the timeout, where locks never come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The victim waits for its turn no longer, so that one whose locks never succeed gives up; the others
@@ -74,6 +75,9 @@ pub struct Arguments {
     /// Appends the figures to this file, one JSON object each line.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Keeps a recording of what all three did to the files beside each finding's files.
+    #[arg(long)]
+    record: bool,
     /// One line for each case.
     #[arg(long)]
     verbose: bool,
@@ -115,12 +119,17 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let Some(fault) = cases.get(number as usize) else { return Ok(()) };
             let verbose = arguments.verbose && arguments.case.is_some();
             let seed = arguments.seed.wrapping_add(number);
-            let outcome = play(place.path(), seed, Some(fault), verbose);
+            let outcome = play(place.path(), seed, Some(fault), verbose, arguments.record);
             let outcome = outcome.with_context(|| format!("case {number}, {fault}"))?;
             for error in &outcome.errors {
                 *lock(&errors).entry(error.clone()).or_default() += 1;
             }
             tell(arguments, number, fault, &outcome);
+            if !outcome.findings.is_empty() {
+                let keep = std::env::temp_dir().join(format!("nth-call-{fault}-{seed}"));
+                copy_directory(&place.path().join("kept"), &keep)?;
+                println!("kept, as the fresh process found it: {}", keep.display());
+            }
             lock(&tallies).entry(fault.call.clone()).or_default().add(&outcome);
         }
         Ok(())
@@ -151,7 +160,7 @@ fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
     let place = memory_directory()?;
     let mut most = vec![0; fault::CALLS.len()];
     for round in 0..3 {
-        let outcome = play(place.path(), arguments.seed + round, None, false)?;
+        let outcome = play(place.path(), arguments.seed + round, None, false, false)?;
         anyhow::ensure!(outcome.findings.is_empty(), "without any fault: {:?}", outcome.findings);
         for (most, count) in most.iter_mut().zip(read_counts(&place.path().join("counts"))?) {
             *most = count.max(*most);
@@ -173,7 +182,13 @@ fn read_counts(path: &Path) -> Result<Vec<u64>> {
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
-fn play(place: &Path, seed: u64, fault: Option<&Fault>, verbose: bool) -> Result<Outcome> {
+fn play(
+    place: &Path,
+    seed: u64,
+    fault: Option<&Fault>,
+    verbose: bool,
+    record: bool,
+) -> Result<Outcome> {
     let began = Instant::now();
     let directory = place.join("files");
     let (counts, complaints) = (place.join("counts"), place.join("complaints"));
@@ -183,7 +198,14 @@ fn play(place: &Path, seed: u64, fault: Option<&Fault>, verbose: bool) -> Result
     let database = directory.join("app.db");
     shell::create(&database)?;
     let words = fault.map(Fault::to_string);
-    let preload = Preload::fail(&directory, &counts, words.as_deref()).complain_to(&complaints);
+    let mut preload = Preload::fail(&directory, &counts, words.as_deref()).complain_to(&complaints);
+    let (kept, mut others) = (place.join("kept"), Preload::default());
+    let _ = std::fs::remove_dir_all(&kept);
+    if record {
+        let recorder = Recorder::start(&directory, &kept.join("recording"))?;
+        others = Preload::record(&directory, &recorder.log(), 0);
+        preload = preload.and(&others);
+    }
     let mut outcome = Outcome::default();
     let mut ledger = Ledger::new(seed, false);
     let start = |number: i64| {
@@ -191,8 +213,7 @@ fn play(place: &Path, seed: u64, fault: Option<&Fault>, verbose: bool) -> Result
             worker::Arguments { count: OPERATIONS, ..job(&database, Act::Mix, number, seed) };
         job.timeout_ms =
             if number == VICTIM && fault.is_some() { VICTIM_TIMEOUT_MS } else { TIMEOUT_MS };
-        let none = Preload::default();
-        Writer::start_with(&job, None, if number == VICTIM { &preload } else { &none })
+        Writer::start_with(&job, None, if number == VICTIM { &preload } else { &others })
     };
     let crew = (0..3).map(start).collect::<Result<Vec<Writer>>>()?;
     for mut writer in crew {
@@ -200,7 +221,7 @@ fn play(place: &Path, seed: u64, fault: Option<&Fault>, verbose: bool) -> Result
         if !writer.child.dies_within(PATIENCE)? {
             writer.child.say("stop");
         }
-        let (status, heard) = writer.child.finish(PATIENCE)?;
+        let (status, heard) = writer.child.finish(2 * PATIENCE)?;
         let survived = status.is_some_and(|status| status.success());
         ledger.note(&heard, &[number * 100], !survived, false);
         let complaint = std::fs::read_to_string(&complaints).unwrap_or_default();
@@ -219,6 +240,7 @@ fn play(place: &Path, seed: u64, fault: Option<&Fault>, verbose: bool) -> Result
         outcome.errors.push(format!("{what} {code} {}", shorten(text)));
     }
     ledger.failures.clear();
+    copy_directory(&directory, &kept)?;
     let fresh = worker::Arguments { count: 3, ..job(&database, Act::Mix, FRESH, seed) };
     let mut fresh = Writer::start(&fresh, None)?;
     fresh.child.dies_within(PATIENCE)?;
@@ -253,7 +275,7 @@ fn judge_end(
     fault: Option<&Fault>,
 ) -> Option<String> {
     let Some(status) = status else {
-        return Some(format!("process {number} hangs: it was told to stop {PATIENCE:?} ago"));
+        return Some(format!("process {number} hangs: it was told to stop {:?} ago", 2 * PATIENCE));
     };
     let is_victim = number == VICTIM && fault.is_some();
     if complaint.contains("panicked") {
@@ -271,6 +293,7 @@ fn judge_failure(failure: &Failure, fault: Option<&Fault>) -> Option<String> {
     let is_clear = match failure.what.as_str() {
         "unknown" => true,
         "timeout" => is_victim,
+        _ if fault.is_some_and(|fault| fault.explains(failure.code)) => true,
         _ => EXPECTED.contains(&failure.code) || failure.code == 0 && !failure.text.is_empty(),
     };
     let may_fail = fault.is_some_and(|fault| is_victim || !fault.kills());

@@ -48,6 +48,12 @@ impl Fault {
         CALLS.iter().position(|call| *call == self.call).expect("a call of the list")
     }
 
+    /// What SQLite makes of this fault, beside the usual codes: a database that it cannot open for writing it
+    /// opens for reading only (8), and a page that the disk does not give is a damaged one (11).
+    pub fn explains(&self, code: i32) -> bool {
+        matches!((self.call.as_str(), code), ("open", 8) | ("pread", 11))
+    }
+
     /// The process dies.
     pub fn kills(&self) -> bool {
         self.what == "KILL"
@@ -57,6 +63,8 @@ impl Fault {
     fn is_sensible(&self) -> bool {
         match (self.call.as_str(), self.what.as_str()) {
             (_, "KILL" | "EINTR") if self.ever => false,
+            // SQLite sees a lock that another has, whatever the error; each operation then takes it 10 s.
+            ("fcntl", what) if self.ever => what == "EIO",
             // A futex knows only these errors.
             ("futex", what) => matches!(what, "EINTR" | "EAGAIN" | "KILL"),
             (call, "SHORT") => call.ends_with("read") || call.ends_with("write"),
