@@ -54,10 +54,10 @@ mod _manyhands {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::adapt::add_to(module)?;
         crate::constants::add_to(module)?;
-        let version = manyhands::sqlite_version_number();
-        let (major, minor, patch) = (version / 1_000_000, version / 1000 % 1000, version % 1000);
-        module.add("sqlite_version", format!("{major}.{minor}.{patch}"))?;
+        module.add("sqlite_version", manyhands::sqlite_version())?;
         module.add("LEGACY_TRANSACTION_CONTROL", crate::control::Autocommit::LEGACY)?;
-        crate::value::add_to(module)
+        crate::value::add_to(module)?;
+        // All names are public: a list of them, with each constant, would have to stand in the stub too.
+        module.delattr("__all__")
     }
 }

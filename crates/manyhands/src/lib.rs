@@ -97,7 +97,7 @@ pub use manyhands_sqlite::locks::generation as fork_generation;
 pub use manyhands_sqlite::{
     Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
     Value, ValueRef, WindowAggregate, is_complete, real_as_text, thread_safety,
-    version as sqlite_version, version_number as sqlite_version_number,
+    version as sqlite_version,
 };
 pub use options::{Builder, Durability, TransactionMode};
 pub use request::Counts as SessionCounts;
