@@ -12,12 +12,13 @@ COMMA = ,
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
 	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
 
-.PHONY: help setup build demo test test-models test-python wheel check bench report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python wheel check check-python develop-python bench report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make check     format, lints, documentation"
+	@echo "make check-python   the same for the Python package, and its types"
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
 	@echo "make report    a page with pictures of the results of make bench"
@@ -51,13 +52,24 @@ test: setup test-models
 	$(MAKE) test-python
 
 # The Python package, built into a virtual environment of the tree.
-test-python: setup
+develop-python: setup
 	@python3 -c "import ensurepip, venv" 2>/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq python3-venv >/dev/null; } \
 	  || { echo "please install: python3-venv"; exit 1; }
 	[ -x .venv/bin/python ] || python3 -m venv .venv
 	.venv/bin/pip install -q --disable-pip-version-check maturin pytest
 	cd bindings/python && VIRTUAL_ENV=$(CURDIR)/.venv ../../.venv/bin/maturin develop --release --locked -q
+
+test-python: develop-python
 	.venv/bin/python -m pytest -q bindings/python/tests
+
+# Format, lints, types; the stub is compared with the built module.
+check-python: develop-python
+	.venv/bin/pip install -q --disable-pip-version-check mypy ruff typing_extensions
+	cd bindings/python && $(CARGO) fmt -- --check
+	cd bindings/python && $(CARGO) clippy --locked --all-targets -- -D warnings
+	.venv/bin/ruff check bindings/python
+	cd bindings/python && ../../.venv/bin/python -m mypy python/manyhands
+	cd bindings/python && ../../.venv/bin/python -m mypy.stubtest manyhands._manyhands
 
 # One wheel for every CPython from 3.9 on, in target/wheels.
 wheel: setup

@@ -538,11 +538,6 @@ impl Connection {
         result
     }
 
-    /// What a callback has raised becomes what the call that it ended raises.
-    pub(crate) fn raise_instead(&self, error: PyErr) {
-        *lock(&self.raised) = Some(error);
-    }
-
     /// Refuses another thread, a connection that is not open, and one from before `fork()`.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.check_thread(py)?;

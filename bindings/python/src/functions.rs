@@ -130,12 +130,12 @@ impl Connection {
         self.check(py)?;
         let count = match arguments {
             -1 => None,
-            count => Some(u16::try_from(count).map_err(|_| E::new(message))?),
+            count => Some(u16::try_from(count).map_err(|_| E::refuse(message))?),
         };
         // SQLite has no text of its own for a number that it refuses.
         let registered = self.call(py, |connection| Ok(register(connection, count)))?;
         registered.map_err(|error| match error.code().map(|code| code.primary()) {
-            Some(error::primary::MISUSE) => E::new(message),
+            Some(error::primary::MISUSE) => E::refuse(message),
             _ => error::to_python(py, &error),
         })
     }
@@ -143,17 +143,17 @@ impl Connection {
 
 /// What is raised for a function that cannot be made.
 trait Refusal {
-    fn new(message: &'static str) -> PyErr;
+    fn refuse(message: &'static str) -> PyErr;
 }
 
 impl Refusal for OperationalError {
-    fn new(message: &'static str) -> PyErr {
+    fn refuse(message: &'static str) -> PyErr {
         OperationalError::new_err(message)
     }
 }
 
 impl Refusal for ProgrammingError {
-    fn new(message: &'static str) -> PyErr {
+    fn refuse(message: &'static str) -> PyErr {
         ProgrammingError::new_err(message)
     }
 }

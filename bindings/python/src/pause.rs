@@ -25,7 +25,11 @@ impl Connection {
     fn _resume(&self, py: Python<'_>, counts: Counts) -> PyResult<()> {
         let (changes, total_changes, last_insert_rowid) = counts;
         self.call(py, |connection| {
-            connection.continue_session(SessionCounts { changes, total_changes, last_insert_rowid });
+            connection.continue_session(SessionCounts {
+                changes,
+                total_changes,
+                last_insert_rowid,
+            });
             Ok(())
         })
     }

@@ -12,6 +12,12 @@ use crate::error::ProgrammingError;
 use crate::row::Description;
 use crate::value;
 
+/// A description, with the columns and the choice to cut their names that it was made for.
+type KnownDescription = (Arc<[String]>, bool, Description);
+
+/// For each column; `None` for an expression.
+type DeclaredTypes = Arc<[Option<String>]>;
+
 /// The text of a statement, and what is found out about it only once.
 #[pyclass(frozen, module = "manyhands")]
 pub(crate) struct Statement {
@@ -19,8 +25,9 @@ pub(crate) struct Statement {
     /// An INSERT, UPDATE, DELETE or REPLACE: begins an implicit transaction, and has a row count.
     pub(crate) changes_rows: bool,
     names: Mutex<Option<Arc<[Option<String>]>>>,
-    description: Mutex<Option<(Arc<[String]>, bool, Description)>>,
-    declared_types: Mutex<Option<(Arc<[String]>, Arc<[Option<String>]>)>>,
+    description: Mutex<Option<KnownDescription>>,
+    /// With the columns that they belong to.
+    declared_types: Mutex<Option<(Arc<[String]>, DeclaredTypes)>>,
 }
 
 #[pymethods]
@@ -99,7 +106,7 @@ impl Statement {
             Some(types) => types,
             None => {
                 let types = connection.call(py, |engine| engine.declared_types(&self.sql))?;
-                let types = Arc::<[Option<String>]>::from(types);
+                let types = DeclaredTypes::from(types);
                 *lock(&self.declared_types) = Some((Arc::clone(columns), Arc::clone(&types)));
                 types
             }

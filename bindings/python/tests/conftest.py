@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Iterator
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Awaitable, Callable
 
 import aiosqlite
-import manyhands
 import pytest
 import uvloop
+
+import manyhands
 from manyhands import aio
 
 

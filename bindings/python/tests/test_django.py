@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import django_project as project
-import manyhands
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -22,6 +21,8 @@ from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.test import Client
 from django_project import Counter, Part
+
+import manyhands
 from manyhands.django import read_only, retry_atomic
 
 

@@ -3,8 +3,9 @@
 import gc
 import sqlite3
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 @pytest.fixture(params=[manyhands, sqlite3], ids=["manyhands", "sqlite3"])

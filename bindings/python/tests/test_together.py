@@ -6,8 +6,9 @@ import sqlite3
 import threading
 import time
 
-import manyhands
 import pytest
+
+import manyhands
 
 PROCESSES, INSERTS = 8, 200
 

@@ -4,8 +4,9 @@ import subprocess
 import sys
 import threading
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 @pytest.fixture

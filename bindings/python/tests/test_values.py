@@ -4,8 +4,9 @@ import math
 import sqlite3
 from enum import IntEnum
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 class Colour(IntEnum):

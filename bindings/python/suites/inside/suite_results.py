@@ -58,6 +58,7 @@ def run_with_our_aiosqlite(modules):
     """The tests import aiosqlite; what they get of it is manyhands.aio."""
     import aiosqlite
     import aiosqlite.core
+
     import manyhands.aio
 
     for module in (aiosqlite, aiosqlite.core):
