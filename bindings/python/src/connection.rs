@@ -37,8 +37,8 @@ pub(crate) struct Connection {
     lent: AtomicBool,
     /// The thread that is inside the engine, by [`this_thread`]; 0 for none.
     user: AtomicU64,
-    /// What a callback has raised, to be raised where SQLite's error would be.
-    raised: Arc<Mutex<Option<PyErr>>>,
+    /// What a signal handler has raised during a call.
+    raised: Arc<Raised>,
     /// Shared with each statement that has rows to show.
     pub(crate) open_rows: Arc<()>,
     /// What `__init__` has replaced while statements had rows to show.
@@ -46,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) isolation_level: AtomicU8,
     pub(crate) autocommit: AtomicI8,
     pub(crate) detect_types: AtomicU32,
+    /// `text_factory` is `str`.
+    pub(crate) text_is_str: AtomicBool,
     pub(crate) attributes: Mutex<Attributes>,
 }
 
@@ -119,6 +121,7 @@ impl Connection {
             isolation_level: AtomicU8::new(0),
             autocommit: AtomicI8::new(Autocommit::LEGACY),
             detect_types: AtomicU32::new(0),
+            text_is_str: AtomicBool::new(true),
             attributes: Mutex::default(),
         }
     }
@@ -195,6 +198,7 @@ impl Connection {
         this.detect_types.store(detect_types, Ordering::Relaxed);
         this.isolation_level.store(isolation_level as u8, Ordering::Relaxed);
         this.autocommit.store(autocommit.0, Ordering::Relaxed);
+        this.text_is_str.store(true, Ordering::Relaxed);
         *lock(&this.attributes) = Attributes {
             statements: Some(PyDict::new(py).unbind()),
             statements_max: usize::try_from(cached_statements).unwrap_or(0),
@@ -382,6 +386,7 @@ impl Connection {
     #[setter]
     fn set_text_factory(&self, py: Python<'_>, value: Py<PyAny>) {
         let is_str = value.bind(py).is(PyType::new::<PyString>(py));
+        self.text_is_str.store(is_str, Ordering::Relaxed);
         let old =
             std::mem::replace(&mut lock(&self.attributes).text_factory, (!is_str).then_some(value));
         drop(old);
@@ -417,6 +422,7 @@ impl Connection {
     }
 
     fn __clear__(&self) {
+        self.text_is_str.store(true, Ordering::Relaxed);
         let mut attributes = lock(&self.attributes);
         attributes.row_factory = None;
         attributes.text_factory = None;
@@ -507,7 +513,7 @@ impl Connection {
                 // Dropping what a panic left behind could panic again: it is leaked.
                 core::mem::forget(engine.take());
             }
-            (result, lock(&self.raised).take())
+            (result, self.raised.take())
         });
         // Also when the call succeeded: a signal handler's exception came too late to end it.
         raised.map_or_else(|| result.map_err(|failure| failure.to_python(py)), Err)
@@ -640,6 +646,28 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
     }
 }
 
+/// An exception that waits to be raised.
+#[derive(Default)]
+struct Raised {
+    any: AtomicBool,
+    error: Mutex<Option<PyErr>>,
+}
+
+impl Raised {
+    fn set(&self, error: PyErr) {
+        *lock(&self.error) = Some(error);
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.any.store(false, Ordering::Relaxed);
+        lock(&self.error).take()
+    }
+}
+
 /// The thread in which Python handles signals, by [`this_thread`].
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 
@@ -653,7 +681,7 @@ fn note_main_thread(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Lets Python handle signals while the main thread waits: what a handler raises ends the wait.
-fn check_signals(raised: &Arc<Mutex<Option<PyErr>>>) -> impl Fn() -> bool + Send + Sync + 'static {
+fn check_signals(raised: &Arc<Raised>) -> impl Fn() -> bool + Send + Sync + 'static {
     const EVERY: Duration = Duration::from_millis(25);
     let raised = Arc::clone(raised);
     let last = Mutex::new(Instant::now());
@@ -672,7 +700,7 @@ fn check_signals(raised: &Arc<Mutex<Option<PyErr>>>) -> impl Fn() -> bool + Send
         match handled {
             Ok(()) => false,
             Err(error) => {
-                *lock(&raised) = Some(error);
+                raised.set(error);
                 true
             }
         }

@@ -1,6 +1,7 @@
 //! A cursor: executes statements, and shows their rows.
 
 use core::ops::Deref;
+use core::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use manyhands::{Execution, Outcome, RowBuffer, Value};
@@ -53,6 +54,8 @@ struct Shown {
     names: Arc<[String]>,
     /// For each column, if any has one.
     converters: Option<Vec<Option<Py<PyAny>>>>,
+    /// The values of a row that is being made.
+    values: Vec<Py<PyAny>>,
 }
 
 /// A statement that was executed, and stepped to its first row.
@@ -121,11 +124,29 @@ enum Lastrowid {
 struct Busy<'a> {
     cursor: &'a Cursor,
     connection: Py<Connection>,
+    ended: bool,
+}
+
+impl Busy<'_> {
+    /// Ends it, and keeps what there is to show. Returns the cursor's `row_factory`.
+    fn leave<'py>(
+        mut self,
+        py: Python<'py>,
+        shown: Option<Box<Shown>>,
+    ) -> Option<Bound<'py, PyAny>> {
+        self.ended = true;
+        let mut state = lock(&self.cursor.state);
+        state.shown = shown;
+        state.busy = false;
+        state.row_factory.as_ref().map(|factory| factory.bind(py).clone())
+    }
 }
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        lock(&self.cursor.state).busy = false;
+        if !self.ended {
+            lock(&self.cursor.state).busy = false;
+        }
     }
 }
 
@@ -415,7 +436,17 @@ impl Cursor {
 
     /// Checks that the cursor can be used, and keeps others off.
     fn enter(&self, py: Python<'_>) -> PyResult<Busy<'_>> {
+        self.enter_locked(py, &mut lock(&self.state))
+    }
+
+    /// The same, and what there is to show.
+    fn enter_to_show(&self, py: Python<'_>) -> PyResult<(Busy<'_>, Option<Box<Shown>>)> {
         let mut state = lock(&self.state);
+        let busy = self.enter_locked(py, &mut state)?;
+        Ok((busy, state.shown.take()))
+    }
+
+    fn enter_locked(&self, py: Python<'_>, state: &mut State) -> PyResult<Busy<'_>> {
         let connection = state.connection.as_ref().ok_or_else(uninitialised)?;
         if state.closed {
             return Err(ProgrammingError::new_err("Cannot operate on a closed cursor."));
@@ -426,7 +457,7 @@ impl Cursor {
         connection.get().check(py)?;
         let connection = connection.clone_ref(py);
         state.busy = true;
-        Ok(Busy { cursor: self, connection })
+        Ok(Busy { cursor: self, connection, ended: false })
     }
 
     fn run(
@@ -462,7 +493,7 @@ impl Cursor {
         rows: Rows,
     ) -> PyResult<()> {
         let Rows { execution: Execution { columns, rows, outcome }, buffer } = rows;
-        let detect_types = connection.detect_types.load(core::sync::atomic::Ordering::Relaxed);
+        let detect_types = connection.detect_types.load(Ordering::Relaxed);
         let description = if columns.is_empty() {
             None
         } else {
@@ -488,7 +519,8 @@ impl Cursor {
                 generation: manyhands::fork_generation(),
                 _open: Arc::clone(&connection.open_rows),
             });
-            let shown = Shown { rows, buffer, next: 0, names: columns, converters };
+            let values = Vec::with_capacity(columns.len());
+            let shown = Shown { rows, buffer, next: 0, names: columns, converters, values };
             state.shown = Some(Box::new(shown));
         }
         Ok(())
@@ -566,8 +598,7 @@ impl Cursor {
         if script.contains('\0') {
             return Err(PyValueError::new_err("embedded null character"));
         }
-        let legacy =
-            connection.autocommit.load(core::sync::atomic::Ordering::Relaxed) == Autocommit::LEGACY;
+        let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
         connection.call(py, |engine| {
             if legacy && !engine.is_autocommit() {
                 engine.execute("COMMIT", &[])?;
@@ -590,22 +621,20 @@ impl Cursor {
     fn next_row<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = slf.py();
         let this = slf.get();
-        let connection = this.enter(py)?;
-        let Some(mut shown) = lock(&this.state).shown.take() else { return Ok(None) };
+        let (connection, shown) = this.enter_to_show(py)?;
+        let Some(mut shown) = shown else { return Ok(None) };
         let row = shown.row(py, &connection)?;
-        if shown.advance(py, &connection, 1)? {
-            lock(&this.state).shown = Some(shown);
-        }
-        drop(connection);
-        Cursor::made_by_factory(slf, row).map(Some)
+        let more = shown.advance(py, &connection, 1)?;
+        let factory = connection.leave(py, more.then_some(shown));
+        Cursor::made_by_factory(slf, row, factory.as_ref()).map(Some)
     }
 
     fn rows_up_to<'py>(slf: &Bound<'py, Self>, rows_max: usize) -> PyResult<Bound<'py, PyList>> {
         let py = slf.py();
         let this = slf.get();
         let list = PyList::empty(py);
-        let connection = this.enter(py)?;
-        let Some(mut shown) = lock(&this.state).shown.take() else { return Ok(list) };
+        let (connection, shown) = this.enter_to_show(py)?;
+        let Some(mut shown) = shown else { return Ok(list) };
         let mut left = rows_max;
         while left > 0 {
             list.append(shown.row(py, &connection)?)?;
@@ -615,14 +644,12 @@ impl Cursor {
                 break;
             }
         }
-        if shown.next < shown.buffer.rows() {
-            lock(&this.state).shown = Some(shown);
-        }
-        drop(connection);
-        if lock(&this.state).row_factory.is_some() {
+        let more = shown.next < shown.buffer.rows();
+        let factory = connection.leave(py, more.then_some(shown));
+        if factory.is_some() {
             for index in 0..list.len() {
                 let row = list.get_item(index)?.cast_into::<PyTuple>()?;
-                list.set_item(index, Cursor::made_by_factory(slf, row)?)?;
+                list.set_item(index, Cursor::made_by_factory(slf, row, factory.as_ref())?)?;
             }
         }
         Ok(list)
@@ -632,12 +659,10 @@ impl Cursor {
     fn made_by_factory<'py>(
         slf: &Bound<'py, Self>,
         row: Bound<'py, PyTuple>,
+        factory: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let factory = match &lock(&slf.get().state).row_factory {
-            None => return Ok(row.into_any()),
-            Some(factory) => factory.bind(py).clone(),
-        };
+        let Some(factory) = factory else { return Ok(row.into_any()) };
         if factory.is(py.get_type::<Row>()) {
             return Ok(Bound::new(py, Row::make(row, slf.get().description_of(py)))?.into_any());
         }
@@ -647,20 +672,31 @@ impl Cursor {
 
 impl Shown {
     /// The next row.
-    fn row<'py>(&self, py: Python<'py>, connection: &Connection) -> PyResult<Bound<'py, PyTuple>> {
-        let text_factory = TextFactory::new(py, lock(&connection.attributes).text_factory.as_ref());
-        let to_python = |column| {
-            let value = self.buffer.value(self.next, column);
-            match self.converters.as_ref().and_then(|converters| converters[column].as_ref()) {
-                None => value::to_python(py, value, &text_factory, || self.names[column].clone()),
-                Some(converter) => match value::to_bytes(py, value) {
-                    None => Ok(py.None().into_bound(py)),
-                    Some(bytes) => converter.bind(py).call1((bytes,)),
-                },
-            }
+    fn row<'py>(
+        &mut self,
+        py: Python<'py>,
+        connection: &Connection,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let text_factory = if connection.text_is_str.load(Ordering::Relaxed) {
+            TextFactory::Str
+        } else {
+            TextFactory::new(py, lock(&connection.attributes).text_factory.as_ref())
         };
-        let values = (0..self.names.len()).map(to_python).collect::<PyResult<Vec<_>>>()?;
-        PyTuple::new(py, values)
+        // Left over by an error.
+        self.values.clear();
+        for column in 0..self.names.len() {
+            let value = self.buffer.value(self.next, column);
+            let converter = self.converters.as_ref().and_then(|all| all[column].as_ref());
+            let value = match converter {
+                None => value::to_python(py, value, &text_factory, || self.names[column].clone())?,
+                Some(converter) => match value::to_bytes(py, value) {
+                    None => py.None().into_bound(py),
+                    Some(bytes) => converter.bind(py).call1((bytes,))?,
+                },
+            };
+            self.values.push(value.unbind());
+        }
+        PyTuple::new(py, self.values.drain(..))
     }
 
     /// Goes on to the following row, and fetches up to `rows_max` if none is in the buffer. False after
