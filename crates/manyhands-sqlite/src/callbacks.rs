@@ -125,6 +125,21 @@ impl Connection {
     }
 }
 
+/// # Safety
+/// The statement is alive.
+pub(crate) unsafe fn expanded_sql(statement: *mut ffi::sqlite3_stmt) -> Option<String> {
+    // SAFETY: says the caller.
+    let text = unsafe { ffi::sqlite3_expanded_sql(statement) };
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: a zero-terminated text of SQLite's.
+    let copy = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    // SAFETY: SQLite's memory, which was given to the caller.
+    unsafe { ffi::sqlite3_free(text.cast()) };
+    Some(copy)
+}
+
 pub(crate) unsafe extern "C" fn trace(
     _kind: c_uint,
     data: *mut c_void,
@@ -136,14 +151,8 @@ pub(crate) unsafe extern "C" fn trace(
     // SAFETY: for this kind of event SQLite passes a zero-terminated text, which lives during the call.
     let sql = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_string_lossy();
     // SAFETY: for this kind of event SQLite passes the statement.
-    let expanded = unsafe { ffi::sqlite3_expanded_sql(statement.cast()) };
-    let copied = (!expanded.is_null()).then(|| {
-        // SAFETY: a zero-terminated text of SQLite's.
-        unsafe { CStr::from_ptr(expanded) }.to_string_lossy().into_owned()
-    });
-    // SAFETY: SQLite's memory, which was given to the caller; null is allowed.
-    unsafe { ffi::sqlite3_free(expanded.cast()) };
-    let traced = Traced { sql, expanded: copied };
+    let expanded = unsafe { expanded_sql(statement.cast()) };
+    let traced = Traced { sql, expanded };
     let _ = catch_unwind(AssertUnwindSafe(|| closure(&traced)));
     ffi::SQLITE_OK
 }

@@ -194,6 +194,13 @@ impl Statement {
         Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
     }
 
+    /// The statement's text with the bound values in the places of its parameters; `None` when that is longer
+    /// than SQLite's limit for texts.
+    pub fn expanded_sql(&self) -> Option<String> {
+        // SAFETY: the statement is alive.
+        unsafe { crate::callbacks::expanded_sql(self.raw()) }
+    }
+
     /// How often SQLite has compiled the statement again because the schema had changed. Then its
     /// columns may be others.
     pub fn recompilations(&self) -> u32 {

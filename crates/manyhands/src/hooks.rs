@@ -9,11 +9,11 @@
 //! nor told.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
-use manyhands_sqlite::{Progress, Traced};
+use manyhands_sqlite::{Progress, Statement, Traced, Value};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -27,6 +27,9 @@ pub(crate) struct Hooks {
     /// How many guards say that a statement is the connection's own.
     own: AtomicU32,
     authorizer: Mutex<Option<Arc<Authorizer>>>,
+    is_traced: AtomicBool,
+    /// What is told in the place of the statement that runs, which the application did not write so.
+    shown: Mutex<Option<(String, Option<String>)>>,
 }
 
 impl fmt::Debug for Hooks {
@@ -44,6 +47,35 @@ impl Hooks {
 
     fn are_for_application(&self) -> bool {
         self.own.load(Ordering::Relaxed) == 0
+    }
+
+    /// Tells the application, until the guard is dropped, of the statement that it wrote, while one that was
+    /// made of it runs.
+    pub(crate) fn show(
+        self: &Arc<Hooks>,
+        written: &mut Statement,
+        sql: &str,
+        values: &[Value],
+    ) -> Option<ShownStatement> {
+        if !self.is_traced.load(Ordering::Relaxed) {
+            return None;
+        }
+        written.bind_all(values.iter().map(Value::as_ref)).ok()?;
+        *lock(&self.shown) = Some((sql.to_string(), written.expanded_sql()));
+        Some(ShownStatement(Arc::clone(self)))
+    }
+
+    /// What the application is told.
+    fn told(&self, traced: &Traced<'_>) -> Traced<'static> {
+        let Some((sql, expanded)) = lock(&self.shown).clone() else {
+            return Traced {
+                sql: traced.sql.to_string().into(),
+                expanded: traced.expanded.clone(),
+            };
+        };
+        // A trigger shows as what it is.
+        let comment = traced.sql.starts_with("--");
+        Traced { sql: if comment { traced.sql.to_string() } else { sql }.into(), expanded }
     }
 
     /// What the application says of an action.
@@ -64,6 +96,16 @@ pub(crate) struct OwnStatements(Arc<Hooks>);
 impl Drop for OwnStatements {
     fn drop(&mut self) {
         self.0.own.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// See [`Hooks::show`].
+#[derive(Debug)]
+pub(crate) struct ShownStatement(Arc<Hooks>);
+
+impl Drop for ShownStatement {
+    fn drop(&mut self) {
+        *lock(&self.0.shown) = None;
     }
 }
 
@@ -125,8 +167,7 @@ impl Connection {
     }
 
     /// Sets or unsets a closure that is told of each statement, and of each trigger, that begins to run.
-    /// A connection that has one executes its writes itself. In an optimistic transaction an INSERT that
-    /// leaves its new id to SQLite shows as it is executed, with the place that the id is taken from.
+    /// A connection that has one executes its writes itself.
     ///
     /// # Errors
     /// As [`Connection::set_authorizer`].
@@ -136,10 +177,11 @@ impl Connection {
     ) -> Result<(), Error> {
         self.before_change()?;
         let hooks = Arc::clone(&self.open().compiler.hooks);
+        hooks.is_traced.store(tracer.is_some(), Ordering::Relaxed);
         let tracer = tracer.map(|tracer| {
             move |traced: &Traced<'_>| {
                 if hooks.are_for_application() {
-                    tracer(traced);
+                    tracer(&hooks.told(traced));
                 }
             }
         });

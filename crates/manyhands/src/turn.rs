@@ -137,11 +137,14 @@ impl Connection {
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
         };
+        let hooks = &open.compiler.hooks;
+        let shown = hooks.show(&mut prepared.statement, &prepared.sql, values);
         let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result
         });
+        drop(shown);
         if insert.is_stale() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
             // It was rewritten for an older schema.
             return prepared.fetch_all(values);

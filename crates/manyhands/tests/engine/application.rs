@@ -185,6 +185,8 @@ fn a_tracer_is_told_of_what_the_application_does() {
         execute(&mut own, "BEGIN");
         own.execute("UPDATE item SET note = ?1", params!["x"]).expect("writes");
         execute(&mut own, "INSERT INTO item VALUES (7, 'n')");
+        own.execute("INSERT INTO item (note) VALUES (?1)", params!["its id is ours"])
+            .expect("writes");
         execute(&mut other, INSERT);
         execute(&mut own, "COMMIT");
         {
@@ -199,6 +201,7 @@ fn a_tracer_is_told_of_what_the_application_does() {
                 "BEGIN",
                 "UPDATE item SET note = 'x'",
                 "INSERT INTO item VALUES (7, 'n')",
+                "INSERT INTO item (note) VALUES ('its id is ours')",
                 "COMMIT",
                 "DELETE FROM item WHERE id = 7"
             ]
