@@ -27,6 +27,8 @@ pub(crate) struct Hooks {
     /// How many guards say that a statement is the connection's own.
     own: AtomicU32,
     authorizer: Mutex<Option<Arc<Authorizer>>>,
+    /// Asked for each action, and so before the mutex.
+    has_authorizer: AtomicBool,
     is_traced: AtomicBool,
     /// What is told in the place of the statement that runs, which the application did not write so.
     shown: Mutex<Option<(String, Option<String>)>>,
@@ -80,7 +82,7 @@ impl Hooks {
 
     /// What the application says of an action.
     pub(crate) fn verdict(&self, action: &Action<'_>) -> Verdict {
-        if !self.are_for_application() {
+        if !self.has_authorizer.load(Ordering::Relaxed) || !self.are_for_application() {
             return Verdict::Allow;
         }
         let authorizer = lock(&self.authorizer).clone();
@@ -141,7 +143,9 @@ impl Connection {
     ) -> Result<(), Error> {
         self.before_change()?;
         let authorizer = authorizer.map(|it| Arc::new(it) as Arc<Authorizer>);
-        *lock(&self.open().compiler.hooks.authorizer) = authorizer;
+        let hooks = &self.open().compiler.hooks;
+        hooks.has_authorizer.store(authorizer.is_some(), Ordering::Relaxed);
+        *lock(&hooks.authorizer) = authorizer;
         self.after_change(true);
         Ok(())
     }
