@@ -3,8 +3,12 @@
 //! They run with the GIL and under the connection's mutex, by the thread that steps the statement.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+
+use crate::connection::{Connection, lock};
 
 static TRACEBACKS: AtomicBool = AtomicBool::new(false);
 
@@ -16,21 +20,56 @@ pub(crate) fn enable_callback_tracebacks(enable: bool) {
     TRACEBACKS.store(enable, Ordering::Relaxed);
 }
 
+/// Where a connection finds what a callback has raised that is no error, an interrupt or an exit, and what a
+/// signal handler has.
+#[derive(Default)]
+pub(crate) struct Raised {
+    any: AtomicBool,
+    error: Mutex<Option<PyErr>>,
+}
+
+impl Raised {
+    pub(crate) fn set(&self, error: PyErr) {
+        *lock(&self.error) = Some(error);
+        self.any.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take(&self) -> Option<PyErr> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.any.store(false, Ordering::Relaxed);
+        lock(&self.error).take()
+    }
+}
+
 /// A callable of the application's.
-pub(crate) struct Callback(pub(crate) Py<PyAny>);
+pub(crate) struct Callback {
+    callable: Py<PyAny>,
+    raised: Arc<Raised>,
+}
 
 impl Callback {
-    /// Calls it as `work` does; what it raises is reported, if that is enabled, and `otherwise` made of it.
+    pub(crate) fn new(callable: Py<PyAny>, connection: &Connection) -> Callback {
+        Callback { callable, raised: connection.raised() }
+    }
+
+    /// Calls it as `work` does. Of an exception `otherwise` is made, and it is reported if that is enabled;
+    /// what is no error, such as KeyboardInterrupt, is raised by the call that SQLite was called by.
     pub(crate) fn run<T>(
         &self,
         work: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
         otherwise: impl FnOnce(Python<'_>, &PyErr) -> T,
     ) -> T {
         Python::attach(|py| {
-            let callable = self.0.bind(py);
+            let callable = self.callable.bind(py);
             work(callable).unwrap_or_else(|error| {
                 let result = otherwise(py, &error);
-                report(py, error, callable);
+                if error.is_instance_of::<PyException>(py) {
+                    report(py, error, callable);
+                } else {
+                    self.raised.set(error);
+                }
                 result
             })
         })

@@ -13,6 +13,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
+use crate::callback::Raised;
 use crate::control::{Autocommit, IsolationLevel};
 use crate::cursor::{Argument, Cursor, Rows};
 use crate::error::{self, InternalError, ProgrammingError};
@@ -37,7 +38,7 @@ pub(crate) struct Connection {
     lent: AtomicBool,
     /// The thread that is inside the engine, by [`this_thread`]; 0 for none.
     user: AtomicU64,
-    /// What a signal handler has raised during a call.
+    /// What a callback or a signal handler has raised, to be raised where SQLite's error would be.
     raised: Arc<Raised>,
     /// Shared with each statement that has rows to show.
     pub(crate) open_rows: Arc<()>,
@@ -544,6 +545,11 @@ impl Connection {
         result
     }
 
+    /// Where callbacks leave what the call that they belong to is to raise.
+    pub(crate) fn raised(&self) -> Arc<Raised> {
+        Arc::clone(&self.raised)
+    }
+
     /// Refuses another thread, a connection that is not open, and one from before `fork()`.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.check_thread(py)?;
@@ -643,28 +649,6 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(Failure::Failed),
         Err(_) => Err(Failure::Panicked),
-    }
-}
-
-/// An exception that waits to be raised.
-#[derive(Default)]
-struct Raised {
-    any: AtomicBool,
-    error: Mutex<Option<PyErr>>,
-}
-
-impl Raised {
-    fn set(&self, error: PyErr) {
-        *lock(&self.error) = Some(error);
-        self.any.store(true, Ordering::Release);
-    }
-
-    fn take(&self) -> Option<PyErr> {
-        if !self.any.load(Ordering::Acquire) {
-            return None;
-        }
-        self.any.store(false, Ordering::Relaxed);
-        lock(&self.error).take()
     }
 }
 

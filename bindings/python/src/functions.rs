@@ -33,7 +33,7 @@ impl Connection {
             narg,
             |connection, count| {
                 let Some(func) = func else { return connection.remove_function(name, count) };
-                let callback = Callback(func);
+                let callback = Callback::new(func, self);
                 connection.create_function(name, count, deterministic, move |arguments| {
                     callback.run(
                         |callable| {
@@ -64,7 +64,9 @@ impl Connection {
             "Error creating aggregate",
             n_arg,
             |connection, count| match aggregate_class {
-                Some(class) => connection.create_aggregate(name, count, Class(Callback(class))),
+                Some(class) => {
+                    connection.create_aggregate(name, count, Class(Callback::new(class, self)))
+                }
                 None => connection.remove_function(name, count),
             },
         )
@@ -83,9 +85,11 @@ impl Connection {
         let message = "Error creating window function";
         self.register::<ProgrammingError>(py, message, num_params, |connection, count| {
             match aggregate_class {
-                Some(class) => {
-                    connection.create_window_function(name, count, Class(Callback(class)))
-                }
+                Some(class) => connection.create_window_function(
+                    name,
+                    count,
+                    Class(Callback::new(class, self)),
+                ),
                 None => connection.remove_function(name, count),
             }
         })
@@ -109,7 +113,7 @@ impl Connection {
         if !callback.is_callable() {
             return Err(PyTypeError::new_err("parameter must be callable"));
         }
-        let callback = Callback(callback.clone().unbind());
+        let callback = Callback::new(callback.clone().unbind(), self);
         self.call(py, |connection| {
             connection.create_collation(name, move |left, right| {
                 callback.run(|callable| compare(callable, left, right), |_, _| Ordering::Equal)

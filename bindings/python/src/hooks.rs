@@ -22,7 +22,7 @@ impl Connection {
         authorizer_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let authorizer = authorizer_callback.map(|callable| {
-            let callback = Callback(callable);
+            let callback = Callback::new(callable, self);
             move |action: &Action<'_>| {
                 let Action { code, first, second, database, trigger, .. } = *action;
                 callback.run(
@@ -59,7 +59,7 @@ impl Connection {
         // As in SQLite, less than one is never.
         let every = u32::try_from(n).unwrap_or(0);
         let handler = progress_handler.filter(|_| every > 0).map(|callable| {
-            let callback = Callback(callable);
+            let callback = Callback::new(callable, self);
             move || {
                 let stops = callback.run(|callable| callable.call0()?.is_truthy(), |_, _| true);
                 if stops { Progress::Stop } else { Progress::Continue }
@@ -79,7 +79,7 @@ impl Connection {
         trace_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let tracer = trace_callback.map(|callable| {
-            let callback = Callback(callable);
+            let callback = Callback::new(callable, self);
             move |traced: &Traced<'_>| {
                 callback.run(
                     |callable| {

@@ -165,6 +165,32 @@ def test_a_callback_cannot_use_the_connection_that_calls_it(connection, unraised
     assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_what_is_no_error_ends_the_call(connection, kind):
+    def stops(*args):
+        raise kind("stop")
+
+    connection.executescript("CREATE TABLE item (n); INSERT INTO item VALUES ('a'), ('b')")
+    connection.create_function("stops", -1, stops)
+    connection.create_aggregate("stops_all", 1, type("Stops", (), {"step": stops, "finalize": stops}))
+    connection.create_collation("stopping", stops)
+    statements = [
+        "SELECT stops(n) FROM item",
+        "INSERT INTO item SELECT stops(1)",
+        "SELECT stops_all(n) FROM item",
+        "SELECT n FROM item ORDER BY n COLLATE stopping",
+    ]
+    for sql in statements:
+        with pytest.raises(kind, match="stop"):
+            connection.execute(sql).fetchall()
+        assert connection.execute("SELECT count(*) FROM item").fetchone() == (2,)
+    connection.set_progress_handler(stops, 1)
+    with pytest.raises(kind, match="stop"):
+        connection.execute("SELECT n FROM item").fetchall()
+    connection.set_progress_handler(None, 1)
+    assert connection.execute("SELECT count(*) FROM item").fetchone() == (2,)
+
+
 def test_threads_share_a_connection_whose_function_takes_its_time(connection):
     """Who waits for the connection does not keep the function from going on."""
 
