@@ -10,7 +10,8 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 9] = [
+    include_str!("../application.rs"),
     include_str!("auto.rs"),
     include_str!("by_detours.rs"),
     include_str!("by_value.rs"),
