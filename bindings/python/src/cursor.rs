@@ -12,7 +12,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
-use crate::error::ProgrammingError;
+use crate::error::{self, ProgrammingError};
 use crate::row::{Description, Row};
 use crate::statement::Statement;
 use crate::value::{self, TextFactory};
@@ -49,6 +49,8 @@ struct Shown {
     /// Always holds the next row: a statement is stepped before its row is asked for, so that its end, and
     /// the end of its snapshot, come with its last row.
     buffer: RowBuffer,
+    /// Is raised in the place of the row behind the buffer.
+    failed: Option<manyhands::Error>,
     /// Index in the buffer.
     next: usize,
     names: Arc<[String]>,
@@ -58,22 +60,31 @@ struct Shown {
     values: Vec<Py<PyAny>>,
 }
 
-/// A statement that was executed, and stepped to its first row.
+/// A statement that was executed, and stepped to its second row: one that has a single row is at its end
+/// then, and showing that needs no further call.
 pub(crate) struct Rows {
     execution: Execution,
     buffer: RowBuffer,
+    failed: Option<manyhands::Error>,
 }
 
 impl Rows {
     pub(crate) fn take(mut execution: Execution) -> Result<Rows, manyhands::Error> {
         let mut buffer = RowBuffer::default();
+        let mut failed = None;
         if let Some(mut rows) = execution.rows.take() {
-            let count = rows.fetch(&mut buffer, 1)?;
+            let count = rows.fetch(&mut buffer, 2)?;
             // SQLite may have compiled the statement anew.
             execution.columns = rows.columns();
-            execution.rows = (count > 0).then_some(rows);
+            let more = count == 2
+                || count == 1
+                    && rows.fetch(&mut buffer, 1).unwrap_or_else(|error| {
+                        failed = Some(error);
+                        0
+                    }) > 0;
+            execution.rows = more.then_some(rows);
         }
-        Ok(Rows { execution, buffer })
+        Ok(Rows { execution, buffer, failed })
     }
 }
 
@@ -492,7 +503,7 @@ impl Cursor {
         statement: &Statement,
         rows: Rows,
     ) -> PyResult<()> {
-        let Rows { execution: Execution { columns, rows, outcome }, buffer } = rows;
+        let Rows { execution: Execution { columns, rows, outcome }, buffer, failed } = rows;
         let detect_types = connection.detect_types.load(Ordering::Relaxed);
         let description = if columns.is_empty() {
             None
@@ -520,7 +531,7 @@ impl Cursor {
                 _open: Arc::clone(&connection.open_rows),
             });
             let values = Vec::with_capacity(columns.len());
-            let shown = Shown { rows, buffer, next: 0, names: columns, converters, values };
+            let shown = Shown { rows, buffer, failed, next: 0, names: columns, converters, values };
             state.shown = Some(Box::new(shown));
         }
         Ok(())
@@ -710,6 +721,9 @@ impl Shown {
         self.next += 1;
         if self.next < self.buffer.rows() {
             return Ok(true);
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error::to_python(py, &error));
         }
         self.next = 0;
         self.buffer.clear();
