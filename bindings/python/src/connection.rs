@@ -526,8 +526,8 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
     ) -> PyResult<T> {
-        // With all checks, and after all others.
-        self.call(py, |_| Ok(()))?;
+        // With all checks but that of the thread, as the standard module, and after all others.
+        self.call_from_any_thread(py, |_| Ok(()))?;
         let taken = py.detach(|| {
             let taken = lock(&self.engine).take();
             self.lent.store(taken.is_some(), Ordering::Relaxed);
