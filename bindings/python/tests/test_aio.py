@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Awaitable, Callable
 
@@ -16,6 +17,7 @@ import uvloop
 
 import manyhands
 from manyhands import aio
+from manyhands.aio import threads
 
 
 def run(function: Callable[[], Awaitable[Any]]) -> Any:
@@ -90,8 +92,9 @@ def test_statements_rows_and_attributes(path: Path, new_loop: Callable[[], Any])
         loop.close()
 
 
-def test_what_a_session_has_of_its_own_stays(path: Path) -> None:
-    """A connection with a temporary table, a function or a last id may not be swapped for another one."""
+def test_what_a_session_has_of_its_own_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle connections close what they have open; what is theirs alone must not go with it."""
+    monkeypatch.setattr(threads, "_IDLE_MAX", 0)
 
     async def use() -> None:
         async with aio.connect(path) as db, aio.connect(path) as other:
@@ -108,6 +111,39 @@ def test_what_a_session_has_of_its_own_stays(path: Path) -> None:
     run(use)
 
 
+def test_units_of_work(path: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(path) as db, aio.connect(path) as other:
+            first, second = await db.batch(
+                [
+                    ("INSERT INTO item (value) VALUES (?)", (1,)),
+                    ("UPDATE item SET value = value + 1 RETURNING value", ()),
+                ]
+            )
+            assert (first.lastrowid, await second.fetchall()) == (1, [(2,)])
+            seen = []
+
+            async def double(connection: aio.Connection) -> int:
+                [(value,)] = await connection.execute_fetchall("SELECT value FROM item")
+                if not seen:
+                    await other.execute("UPDATE item SET value = 50")
+                    await other.commit()
+                seen.append(value)
+                await connection.execute("UPDATE item SET value = ?", (2 * value,))
+                return value
+
+            assert await db.run(double) == 50
+            assert seen == [2, 50]
+            with pytest.raises(ZeroDivisionError):
+                async with db.transaction("immediate"):
+                    await db.execute("DELETE FROM item")
+                    seen.append(1 // 0)
+            assert not db.in_transaction
+            assert await other.execute_fetchall("SELECT value FROM item") == [(100,)]
+
+    run(use)
+
+
 def test_dump_and_backup(path: Path) -> None:
     async def use() -> None:
         async with aio.connect(path) as db, aio.connect(":memory:") as copy:
@@ -117,13 +153,17 @@ def test_dump_and_backup(path: Path) -> None:
             assert sum(line.startswith("INSERT") for line in lines) == 200
             await db.backup(copy)
             assert await copy.execute_fetchall("SELECT count(*) FROM item") == [(200,)]
+            # A connection of this thread may be the target, although another thread copies.
+            with closing(manyhands.connect(":memory:")) as plain:
+                await db.backup(plain)
+                assert plain.execute("SELECT count(*) FROM item").fetchall() == [(200,)]
 
     run(use)
 
 
 def test_a_holder_of_the_turn_always_gets_a_thread(path: Path) -> None:
     """With more waiting tasks than threads: if the one that they wait for had none, all would stand."""
-    tasks = 2 * aio.WRITERS_MAX
+    tasks = 2 * threads.WRITERS_MAX
 
     async def add() -> None:
         async with aio.connect(path, isolation_level=None) as db:
@@ -150,7 +190,7 @@ def test_reads_do_not_stand_behind_waiting_writers(path: Path) -> None:
     async def use() -> None:
         async with aio.connect(path, isolation_level=None) as holder:
             await holder.execute("BEGIN IMMEDIATE")
-            writers = [asyncio.ensure_future(write()) for _ in range(2 * aio.WRITERS_MAX)]
+            writers = [asyncio.ensure_future(write()) for _ in range(2 * threads.WRITERS_MAX)]
             await asyncio.sleep(0.05)
             async with aio.connect(path) as db:
                 assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
@@ -241,9 +281,9 @@ def test_ten_thousand_idle_connections(path: Path) -> None:
         asyncio.run(main())
         """,
     )
-    grown_bytes, threads = map(int, answer.split())
+    grown_bytes, running = map(int, answer.split())
     assert grown_bytes < 200_000_000
-    assert threads <= 1 + aio.WRITERS_MAX + aio.READERS_MAX + 10
+    assert running <= 1 + threads.WRITERS_MAX + threads.READERS_MAX + 10
 
 
 def test_a_child_process_has_threads_and_connections_of_its_own(path: Path) -> None:
@@ -306,5 +346,3 @@ def test_mistakes_are_errors(tmp_path: Path) -> None:
             del left
 
     run(use)
-
-

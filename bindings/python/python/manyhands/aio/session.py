@@ -1,0 +1,281 @@
+"""The calls of one connection: one after the other, each in a thread, on a native connection that comes and goes.
+
+What always holds: one call runs at a time, and the state that the event loop sees is that of the end of the last
+one, since to ask a native connection could wait for the call that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from enum import Enum
+from typing import Any, Callable, Deque, Dict, Generic, List, Optional, Tuple, TypeVar
+
+from ..dbapi2 import Connection as NativeConnection
+from ..dbapi2 import Error, ProgrammingError
+from .threads import Process
+
+T = TypeVar("T")
+
+# A call that is interrupted just before it begins to wait does not notice; it is told again.
+_INTERRUPT_AGAIN_S = 0.05
+
+
+class State(Enum):
+    """Of a session; it only goes forward."""
+
+    NEW = 0
+    OPEN = 1
+    CLOSING = 2
+    CLOSED = 3
+
+
+class Session:
+    """The machinery of a :class:`manyhands.aio.Connection`."""
+
+    def __init__(self, connector: Callable[[], NativeConnection]) -> None:
+        self.state = State.NEW
+        self._connector: Optional[Callable[[], NativeConnection]] = connector
+        # What was set on the native connection, for the next one.
+        self.attributes: Dict[str, Any] = {}
+        # Guards all that follows: worker threads and the event loop use it.
+        self._lock = threading.Lock()
+        self._native: Optional[NativeConnection] = None
+        # Which native connection it is: what a cursor got from another one has come to its end.
+        self.generation = 0
+        # Reasons not to give the native connection back. The first is that it may have its own database.
+        self._pins = 1
+        self._calls: Deque[_Call[Any]] = deque()
+        self._running: Optional[_Call[Any]] = None
+        # Whether another native connection could go on in its place.
+        self._plain = False
+        self.in_transaction = False
+        self._holds_turn = False
+        # changes(), total_changes() and last_insert_rowid().
+        self.counts: Optional[Tuple[int, int, int]] = None
+
+    async def open(self) -> None:
+        """Opens the native connection, so that a database that cannot be opened is an error here."""
+        self.state = State.OPEN
+        try:
+            await self.call(lambda native: None, reads=True)
+        except BaseException:
+            # A task that was cancelled may have left a call that is still opening it.
+            if self._running is None and self._native is None:
+                self.state = State.CLOSED
+            else:
+                self.close()
+            raise
+
+    def close(self) -> Optional[asyncio.Future[None]]:
+        """Closes it after all calls made before; what to wait for, if there is a loop and anything to close."""
+        if self.state is not State.OPEN:
+            return None
+        self.state = State.CLOSING
+        try:
+            future = asyncio.get_running_loop().create_future()
+            future.add_done_callback(self._note_closed)
+        except RuntimeError:
+            future = None
+        self._submit(_Call(None, future, reads=True))
+        return future
+
+    def abandon(self) -> None:
+        """Closes it in a thread, when nobody can wait for that."""
+        if self._native is not None:
+            try:
+                Process.threads.readers.submit(self._native.close)
+            except RuntimeError:
+                # The interpreter ends.
+                pass
+
+    def check(self) -> None:
+        """Raises what calls raise before it was opened, and after it was closed."""
+        if self.state in (State.NEW, State.CLOSED):
+            raise ValueError("Connection closed")
+
+    async def call(self, function: Callable[[NativeConnection], T], reads: bool = False) -> T:
+        """Runs ``function`` with the native connection in a thread; ``reads`` if it waits for no turn."""
+        self.check()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        call = _Call(function, future, reads)
+        self._submit(call)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._cancel(call)
+            raise
+
+    def interrupt(self) -> None:
+        """Ends the call that runs, with ``OperationalError``."""
+        with self._lock:
+            if self._native is not None:
+                self._native.interrupt()
+
+    def set(self, name: str, value: Any) -> None:
+        """Sets an attribute of the native connection, now and of each that follows."""
+        self.check()
+        with self._lock:
+            if self._native is not None:
+                setattr(self._native, name, value)
+            self.attributes[name] = value
+
+    def pin(self) -> None:
+        """Keeps the native connection from being given back, until :meth:`unpin`."""
+        with self._lock:
+            self._pins += 1
+
+    def unpin(self) -> None:
+        """Undoes one :meth:`pin`."""
+        with self._lock:
+            self._pins -= 1
+
+    def native(self) -> NativeConnection:
+        """The native connection, opened if need be."""
+        self.check()
+        with self._lock:
+            return self._take()
+
+    def give_back(self) -> None:
+        """Closes the native connection, if another one could go on in its place."""
+        with self._lock:
+            busy = self._running is not None or self._calls or self._pins
+            if busy or self._native is None or not self._plain:
+                return
+            native, self._native = self._native, None
+            self.generation += 1
+        native.close()
+
+    def _submit(self, call: _Call[Any]) -> None:
+        with self._lock:
+            self._calls.append(call)
+            if self._running is None:
+                self._start_next()
+
+    def _start_next(self) -> None:
+        """Sends the first call to a pool. Under the lock."""
+        call = self._running = self._calls.popleft()
+        threads = Process.threads
+        if self._holds_turn:
+            pool = threads.holders
+        elif call.reads:
+            pool = threads.readers
+        else:
+            pool = threads.writers
+        try:
+            pool.submit(_work, [self], call)
+        except BaseException:
+            # The interpreter ends: no call can run any more.
+            self._running = None
+            raise
+
+    def run(self, call: _Call[Any]) -> Tuple[Any, Optional[BaseException]]:
+        """One call, in a thread of a pool: its result or its error."""
+        result, error = None, None
+        try:
+            if call.function is None:
+                self._close_native()
+            elif call.future is None or not call.future.cancelled():
+                with self._lock:
+                    native = self._take()
+                result = call.function(native)
+        except BaseException as raised:
+            error = raised
+        with self._lock:
+            self._running = None
+            self._pause()
+            idle = self._plain and not self._calls
+            if self._calls:
+                self._start_next()
+        if idle:
+            Process.idle.keep(self)
+        return result, error
+
+    def _take(self) -> NativeConnection:
+        """The native connection, opened if it was given back. Under the lock."""
+        if self._native is None:
+            if self._connector is None:
+                raise ProgrammingError("Cannot operate on a closed database.")
+            self._native = self._connector()
+            for name, value in self.attributes.items():
+                setattr(self._native, name, value)
+            if self.counts is not None:
+                self._native._resume(self.counts)
+        return self._native
+
+    def _pause(self) -> None:
+        """Notes the state after a call. Under the lock."""
+        self._plain = False
+        if self._native is not None:
+            try:
+                state = self._native._pause()
+            except Error:
+                # It was closed behind our back, or by fork(): the next call says so.
+                return
+            self.in_transaction, self._holds_turn, self._plain, self.counts = state
+
+    def _cancel(self, call: _Call[Any]) -> None:
+        """Takes back a call whose task was cancelled, or ends it if it runs."""
+        with self._lock:
+            if call in self._calls:
+                self._calls.remove(call)
+                return
+            if self._running is not call or self._native is None:
+                return
+            self._native.interrupt()
+        asyncio.get_running_loop().call_later(_INTERRUPT_AGAIN_S, self._cancel, call)
+
+    def _close_native(self) -> None:
+        with self._lock:
+            # Calls that come after this one open nothing.
+            self._connector = None
+            native, self._native = self._native, None
+            self.generation += 1
+            self.in_transaction = self._holds_turn = False
+        if native is not None:
+            native.close()
+
+    def _note_closed(self, closing: object) -> None:
+        self.state = State.CLOSED
+
+
+class _Call(Generic[T]):
+    """A function that is to run with the native connection, or ``None`` to close it; and who waits for it."""
+
+    __slots__ = ("function", "future", "reads")
+
+    def __init__(
+        self,
+        function: Optional[Callable[[NativeConnection], T]],
+        future: Optional[asyncio.Future[T]],
+        reads: bool,
+    ) -> None:
+        self.function = function
+        self.future = future
+        self.reads = reads
+
+    def deliver(self, result: Any, error: Optional[BaseException]) -> None:
+        """Tells the task, in its loop."""
+        if self.future is None:
+            return
+        try:
+            self.future.get_loop().call_soon_threadsafe(_settle, self.future, result, error)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more.
+            pass
+
+
+def _settle(future: asyncio.Future[Any], result: Any, error: Optional[BaseException]) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+def _work(holder: List[Session], call: _Call[Any]) -> None:
+    """What a thread does. It keeps no session alive that its task drops when it has the result."""
+    result, error = holder.pop().run(call)
+    call.deliver(result, error)

@@ -1,0 +1,68 @@
+"""The threads that all connections of a process share, and which of its idle connections keep what they have open."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Dict
+
+if TYPE_CHECKING:
+    from .session import Session
+
+WRITERS_MAX = 16 + (os.cpu_count() or 1)
+"""How many calls of a process may wait for their turn at once."""
+
+READERS_MAX = 4 + (os.cpu_count() or 1)
+"""How many reads of a process run at once."""
+
+# One file has one holder: reached by nobody who has fewer files.
+_HOLDERS_MAX = 1000
+
+# How many idle connections keep what they have open. Each may hold 2 MB of the database's pages.
+_IDLE_MAX = 16
+
+
+class Threads:
+    """Three pools; each starts a thread only when none of its own is free."""
+
+    def __init__(self) -> None:
+        self.writers = ThreadPoolExecutor(WRITERS_MAX, "manyhands-writer")
+        self.readers = ThreadPoolExecutor(READERS_MAX, "manyhands-reader")
+        self.holders = ThreadPoolExecutor(_HOLDERS_MAX, "manyhands-holder")
+
+
+class Idle:
+    """The idle connections that were used last. They keep what they have open; older ones give it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: Dict[int, weakref.ref[Session]] = {}
+
+    def keep(self, session: Session) -> None:
+        """Keeps one more."""
+        with self._lock:
+            # A dictionary is in the order of insertion.
+            self._kept.pop(id(session), None)
+            self._kept[id(session)] = weakref.ref(session)
+            oldest = None
+            if len(self._kept) > _IDLE_MAX:
+                oldest = self._kept.pop(next(iter(self._kept)))()
+        if oldest is not None:
+            oldest.give_back()
+
+
+class Process:
+    """What belongs to this process: a child that ``fork()`` makes begins with its own."""
+
+    threads = Threads()
+    idle = Idle()
+
+
+def _begin_in_child() -> None:
+    Process.threads = Threads()
+    Process.idle = Idle()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
