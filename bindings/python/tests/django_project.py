@@ -58,6 +58,8 @@ meanwhile: List[Callable[[], None]] = []
 
 def count(request: HttpRequest) -> JsonResponse:
     """Adds one to the counter, by reading and writing, and to the session."""
+    fresh = not hasattr(request, "noted")
+    request.noted = True
     request.session["visits"] = request.session.get("visits", 0) + 1
     counter = Counter.objects.get(pk=1)
     if meanwhile:
@@ -67,6 +69,7 @@ def count(request: HttpRequest) -> JsonResponse:
     runs.append(
         {
             "mode": connection.unit.mode,
+            "fresh": fresh,
             "body": len(request.body) if "file" not in request.FILES else None,
             "posted": request.POST.get("posted"),
             "visits": request.session["visits"],

@@ -245,7 +245,7 @@ def test_a_conflicting_request_runs_again(database: str, caplog: Any) -> None:
         answer = client.post("/count", {"posted": "x" * 100}).json()
     assert answer == {"value": 101, "visits": 1}
     first, second = project.runs
-    assert first == {"mode": "optimistic", "posted": "x" * 100, "visits": 1, "body": first["body"]}
+    assert first == {"mode": "optimistic", "fresh": True, "posted": "x" * 100, "visits": 1, "body": first["body"]}
     assert second == {**first, "mode": "immediate", "committed": True}
     assert value() == 101
     # A conflict that was dealt with is no error.
@@ -289,7 +289,10 @@ def test_views_with_transactions_of_their_own(database: str) -> None:
         client.get("/write-in-read")
     with pytest.raises(ValueError, match="own mistake"):
         client.get("/fails")
-    assert connection.next_unit is None
+    with transaction.atomic():
+        # Its transaction is a savepoint: no unit of work begins.
+        assert client.get("/count").status_code == 200
+        assert connection.next_unit is None
 
 
 def test_many_requests_at_once(database: str) -> None:
@@ -346,8 +349,18 @@ def test_values_and_constraints(database: str) -> None:
     with connection.cursor() as cursor:
         cursor.executemany("INSERT INTO project_counter VALUES (%s, 5)", [(2,), (3,)])
     assert Counter.objects.count() == 3
-    Counter.objects.all().delete()
-    assert Part.objects.count() == 0
+    # The parts' foreign key is deferred to the commit.
+    with pytest.raises(IntegrityError):
+        Counter.objects.all().delete()
+    assert (Counter.objects.count(), Part.objects.all().delete()[0]) == (3, 4)
+    assert Counter.objects.all().delete()[0] == 3
+
+
+class Colour:
+    """A type that the application has registered with this package only."""
+
+
+manyhands.register_adapter(Colour, lambda colour: "red")
 
 
 def test_schema_changes(database: str) -> None:
@@ -360,6 +373,7 @@ def test_schema_changes(database: str) -> None:
     with connection.schema_editor() as editor:
         editor.add_field(Part, field)
         assert editor.quote_value(decimal.Decimal("1.5")) == "'1.5'"
+        assert editor.quote_value(Colour()) == "'red'"
         editor.remove_field(Part, field)
     assert Part.objects.get().name == "Bolt"
 

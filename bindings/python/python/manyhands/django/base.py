@@ -44,7 +44,7 @@ _BEGIN = {
     "optimistic": "BEGIN CONCURRENT",
     "immediate": "BEGIN IMMEDIATE",
     # Django's own names, for settings that are kept as they were.
-    "deferred": "BEGIN",
+    "deferred": "BEGIN DEFERRED",
     "exclusive": "BEGIN EXCLUSIVE",
 }
 
@@ -158,9 +158,7 @@ class CursorWrapper(Database.Cursor):
     def executemany(self, query: str, param_list: Iterable[Any]) -> CursorWrapper:
         first, param_list = tee(iter(param_list))
         try:
-            return super().executemany(
-                self._with_placeholders(query, next(first, None)), param_list
-            )
+            return super().executemany(self._with_placeholders(query, next(first, None)), param_list)
         except Database.ConflictError as error:
             self.database.note_conflict(error)
             raise

@@ -73,9 +73,7 @@ class RetryMiddleware:
 
 
 def _alias_of_atomic_requests() -> str:
-    aliases = [
-        alias for alias, options in connections.settings.items() if options["ATOMIC_REQUESTS"]
-    ]
+    aliases = [alias for alias, options in connections.settings.items() if options["ATOMIC_REQUESTS"]]
     if len(aliases) != 1 or not isinstance(connections[aliases[0]], DatabaseWrapper):
         raise MiddlewareNotUsed(
             "RetryMiddleware works with ATOMIC_REQUESTS for one database, whose ENGINE is 'manyhands.django'."

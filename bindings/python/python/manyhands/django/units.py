@@ -27,9 +27,7 @@ def begin_as(using: Optional[str], mode: str) -> Iterator[UnitOfWork]:
         connection.next_unit = None
 
 
-def retry_atomic(
-    function: Optional[Function] = None, *, using: Optional[str] = None
-) -> Any:
+def retry_atomic(function: Optional[Function] = None, *, using: Optional[str] = None) -> Any:
     """A decorator: runs a function in ``atomic()``, beside all others, and once more after a conflict.
 
     The function waits for nobody while it runs. If others have changed what it read before it could
