@@ -12,11 +12,12 @@ COMMA = ,
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
 	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
 
-.PHONY: help setup build demo test test-models test-python wheel check check-python develop-python bench report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python suites wheel check check-python develop-python bench report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
+	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
 	@echo "make check     format, lints, documentation"
 	@echo "make check-python   the same for the Python package, and its types"
 	@echo "make wheel     the Python package, in target/wheels"
@@ -56,7 +57,7 @@ develop-python: setup
 	@python3 -c "import ensurepip, venv" 2>/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq python3-venv >/dev/null; } \
 	  || { echo "please install: python3-venv"; exit 1; }
 	[ -x .venv/bin/python ] || python3 -m venv .venv
-	.venv/bin/pip install -q --disable-pip-version-check maturin pytest
+	.venv/bin/pip install -q --disable-pip-version-check maturin -r bindings/python/tests/requirements.txt
 	cd bindings/python && VIRTUAL_ENV=$(CURDIR)/.venv ../../.venv/bin/maturin develop --release --locked -q
 
 test-python: develop-python
@@ -70,6 +71,10 @@ check-python: develop-python
 	.venv/bin/ruff check bindings/python
 	cd bindings/python && ../../.venv/bin/python -m mypy python/manyhands
 	cd bindings/python && ../../.venv/bin/python -m mypy.stubtest manyhands._manyhands
+
+# What others test: fetched into .suites, run with stock SQLite and with manyhands. SUITES="django aiosqlite" chooses.
+suites: setup
+	cd bindings/python/suites && python3 run.py $(SUITES)
 
 # One wheel for every CPython from 3.9 on, in target/wheels.
 wheel: setup

@@ -38,8 +38,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", help="suites whose name begins so; all by default")
     parser.add_argument("--list", action="store_true", help="name the suites and end")
-    parser.add_argument("--again", action="store_true", help="run the stock half too if its results are there")
-    parser.add_argument("--package", type=Path, help="an installed manyhands; by default this tree's is built")
+    parser.add_argument(
+        "--again", action="store_true", help="run the stock half too if its results are there"
+    )
+    parser.add_argument(
+        "--package", type=Path, help="an installed manyhands; by default this tree's is built"
+    )
     parser.add_argument("--json", type=Path, help="write the table's figures to this file")
     options = parser.parse_args()
     chosen = [
@@ -72,7 +76,7 @@ def compare(suite: Suite, package: Path, known: Dict[str, Any], again: bool) -> 
     stock = json.loads(stock_file.read_text())
     passed = {test for test, outcome in stock["tests"].items() if outcome == "passed"}
     lost = sorted(test for test in passed if ours["tests"].get(test) != "passed")
-    reasons = known.get(suite.name.rsplit("-", 1)[0], {}) | known.get(suite.name, {})
+    reasons = [part for prefix, parts in known.items() if suite.name.startswith(prefix) for part in parts]
     unexplained = [test for test in lost if not any(re.search(part, test) for part in reasons)]
     opened = ours["connections"]
     proved = opened.get("manyhands", 0) > 0 and not (suite.replaces and opened.get("sqlite3"))

@@ -46,7 +46,16 @@ class Suite:
 
 
 def pytest(*words: str) -> List[str]:
-    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={results}.xml", *words]
+    return [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--continue-on-collection-errors",
+        "--junitxml={results}.xml",
+        *words,
+    ]
 
 
 def sqlalchemy(version: str, requirement: str) -> List[Suite]:
@@ -72,7 +81,14 @@ def django(version: str, requirement: str) -> Suite:
         f"django-{version}",
         requirement,
         "asgiref sqlparse jinja2 pyyaml pillow tblib bcrypt argon2-cffi docutils tzdata pytz",
-        ["-Wignore", "runtests.py", "--settings=suite_django_settings", "--parallel=1", "-v0", *DJANGO_LABELS],
+        [
+            "-Wignore",
+            "runtests.py",
+            "--settings=suite_django_settings",
+            "--parallel=1",
+            "-v0",
+            *DJANGO_LABELS,
+        ],
         folder="tests",
         path=".",
         replaces=False,
@@ -87,7 +103,9 @@ def cpythons() -> List[Suite]:
         asked = "import sys, test.test_sqlite3; print('%d.%d.%d' % sys.version_info[:3])"
         answer = subprocess.run([python, "-c", asked], capture_output=True, text=True)
         if answer.returncode == 0:
-            modules = "backup cli dbapi dump factory hooks regression transactions types userfunctions".split()
+            modules = (
+                "backup cli dbapi dump factory hooks regression transactions types userfunctions".split()
+            )
             here = os.path.dirname(os.path.abspath(__file__))
             command = [os.path.join(here, "inside", "suite_results.py"), "--installed"]
             command += [f"test.test_sqlite3.test_{module}" for module in modules]

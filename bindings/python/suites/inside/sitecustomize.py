@@ -7,7 +7,6 @@ SUITE_CONNECTIONS the folder in which each process leaves how many connections e
 
 import atexit
 import collections
-import functools
 import json
 import os
 import sys
@@ -23,14 +22,14 @@ def count(event, arguments):
 def count_ours():
     import manyhands
 
-    stock = manyhands.dbapi2.connect
+    native = manyhands.dbapi2.Connection.__mro__[1]
 
-    @functools.wraps(stock)
-    def connect(*arguments, **named):
+    # Not around connect(): tests look at the line that a warning names.
+    def new(cls, *arguments, **named):
         opened["manyhands"] += 1
-        return stock(*arguments, **named)
+        return native.__new__(cls, *arguments, **named)
 
-    manyhands.connect = manyhands.dbapi2.connect = connect
+    manyhands.dbapi2.Connection.__new__ = new
     return manyhands
 
 
