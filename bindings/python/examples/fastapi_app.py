@@ -59,9 +59,7 @@ def order(product_id: int, customer: str, session: Session = Depends(session)) -
         raise HTTPException(404, "there is no such product")
     new = Order(product_id=product_id, customer=customer)
     session.add(new)
-    session.execute(
-        update(Product).where(Product.id == product_id).values(in_stock=Product.in_stock - 1)
-    )
+    session.execute(update(Product).where(Product.id == product_id).values(in_stock=Product.in_stock - 1))
     try:
         session.commit()
     except IntegrityError:

@@ -55,9 +55,7 @@ def run(path, workers, jobs):
     took = time.perf_counter() - began
     (done,) = connection.execute("SELECT count(*) FROM done").fetchone()
     (left,) = connection.execute("SELECT count(*) FROM job WHERE state <> 'done'").fetchone()
-    (idle,) = connection.execute(
-        "SELECT ? - count(DISTINCT worker) FROM done", (workers,)
-    ).fetchone()
+    (idle,) = connection.execute("SELECT ? - count(DISTINCT worker) FROM done", (workers,)).fetchone()
     connection.close()
     return {
         "done": done,

@@ -38,7 +38,15 @@ def server(words, environ, log):
 
 def gunicorn(application, *words):
     """Four processes with two threads each, all forked from one that has used the database."""
-    return ["gunicorn", "--workers=4", "--threads=2", "--preload", "--bind=fd://{descriptor}", *words, application]
+    return [
+        "gunicorn",
+        "--workers=4",
+        "--threads=2",
+        "--preload",
+        "--bind=fd://{descriptor}",
+        *words,
+        application,
+    ]
 
 
 def uvicorn(application, *words):

@@ -79,9 +79,7 @@ class _ForkAware:
     here, and writers that wait together commit together, so more are opened instead.
     """
 
-    def __init__(
-        self, creator: Any, pool_size: int = 5, max_overflow: int = -1, **named: Any
-    ) -> None:
+    def __init__(self, creator: Any, pool_size: int = 5, max_overflow: int = -1, **named: Any) -> None:
         super().__init__(creator, pool_size=pool_size, max_overflow=max_overflow, **named)
         event.listen(self, "connect", _note_process)
         event.listen(self, "checkout", _check_process)

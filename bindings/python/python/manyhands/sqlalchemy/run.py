@@ -54,9 +54,7 @@ def _attempt(target: Any, function: Callable[[Any], Result], level: str) -> Resu
         return function(work)
 
 
-async def _attempt_async(
-    target: Any, function: Callable[[Any], Awaitable[Result]], level: str
-) -> Result:
+async def _attempt_async(target: Any, function: Callable[[Any], Awaitable[Result]], level: str) -> Result:
     async with _transaction_async(target, level) as work:
         return await function(work)
 
