@@ -19,7 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
-from django.test import Client
+from django.test import AsyncClient, Client
 from django_project import Counter, Part
 
 import manyhands
@@ -261,6 +261,13 @@ def test_a_conflicting_request_with_a_file_runs_again(database: str) -> None:
     assert [run["posted"] for run in project.runs] == ["y", "y"]
 
 
+def test_a_conflicting_request_runs_again_under_asgi(database: str) -> None:
+    project.meanwhile.append(change)
+    answer = asyncio.run(AsyncClient().post("/count", {"posted": "y"}))
+    assert answer.json() == {"value": 101, "visits": 1}
+    assert [(run["mode"], run["posted"]) for run in project.runs] == [("optimistic", "y"), ("immediate", "y")]
+
+
 def test_a_large_request_runs_once_in_its_turn(database: str) -> None:
     posted = {"posted": "y", "file": SimpleUploadedFile("a.txt", b"z" * 50_000)}
     assert Client().post("/count", posted).json()["value"] == 1
@@ -354,6 +361,33 @@ def test_values_and_constraints(database: str) -> None:
         Counter.objects.all().delete()
     assert (Counter.objects.count(), Part.objects.all().delete()[0]) == (3, 4)
     assert Counter.objects.all().delete()[0] == 3
+
+
+def test_a_test_database_in_memory_is_copied_to_forked_processes(
+    configure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the parallel test runner does it: a connection of the parent is of no use in a child."""
+    monkeypatch.chdir(tmp_path)
+    connections.settings["default"]["NAME"] = "file:memorydb_default?mode=memory&cache=shared"
+    try:
+        with connection.schema_editor() as editor:
+            editor.create_model(Counter)
+        Counter.objects.create(pk=1, value=7)
+        connection.creation._clone_test_db("1", verbosity=0)
+        child = os.fork()
+        if child == 0:
+            try:
+                connection.creation.setup_worker_connection(1)
+                add_one()
+                os._exit(0 if value() == 8 else 1)
+            finally:
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        assert value() == 7
+    finally:
+        # Django leaves a database in memory open.
+        connection.connection.close()
+        connection.connection = None
 
 
 class Colour:
