@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 @pytest.fixture

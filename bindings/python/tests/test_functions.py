@@ -9,8 +9,9 @@ import threading
 import time
 import weakref
 
-import manyhands
 import pytest
+
+import manyhands
 
 
 def write_busily(path, stop):
