@@ -18,8 +18,7 @@ help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
-	@echo "make check     format, lints, documentation"
-	@echo "make check-python   the same for the Python package, and its types"
+	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
 	@echo "make report    a page with pictures of the results of make bench"
@@ -93,6 +92,7 @@ check: setup
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p manyhands --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --all-features --document-private-items
+	$(MAKE) check-python
 
 bench: build
 	@mkdir -p $(RESULTS)

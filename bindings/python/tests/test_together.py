@@ -246,3 +246,40 @@ def test_children_forked_while_threads_write_open_their_own(path, connection):
     assert codes == [0] * 10
     assert connection.execute("SELECT count(*) FROM hit WHERE worker >= 0").fetchone() == (10,)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def make_and_hold(path, ready, done):
+    connection = manyhands.connect(path)
+    connection.execute("CREATE TABLE old (n)")
+    ready.set()
+    done.wait(60)
+    connection.close()
+
+
+def test_a_deleted_database_is_not_in_the_way_of_the_next(tmp_path):
+    # A process keeps a database that it has closed for a while, if another one has it open. When both were done
+    # with it and it was deleted, the kept connection's locks said that the next one at its path was in use.
+    path = str(tmp_path / "again.db")
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=make_and_hold, args=(path, ready, done))
+    other.start()
+    assert ready.wait(60)
+    first = manyhands.connect(path, timeout=0)
+    first.execute("INSERT INTO old VALUES (1)")
+    first.commit()
+    first.close()
+    done.set()
+    other.join(60)
+    os.remove(path)
+
+    one, two = (manyhands.connect(path, timeout=0) for _ in range(2))
+    assert one.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
+    one.execute("CREATE TABLE new (n)")
+    one.execute("INSERT INTO new VALUES (1)")
+    with pytest.raises(manyhands.OperationalError, match="database is locked"):
+        two.execute("INSERT INTO new VALUES (2)")
+    one.commit()
+    assert two.execute("SELECT n FROM new").fetchall() == [(1,)]
+    one.close()
+    two.close()

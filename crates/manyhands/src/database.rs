@@ -221,10 +221,16 @@ impl DatabaseFile {
     }
 
     /// Closes the connections: when the last of all processes is closed, SQLite checkpoints the WAL and
-    /// removes it.
+    /// removes it. By its name: where another database has come to the path, and has a queue of its own, the
+    /// WAL there is not ours to remove.
     pub(crate) fn close(&self) {
-        self.idle.clear();
-        *lock(&self.executor) = None;
+        let tidies = self.is_in_place() || self.queue().is_in_place();
+        self.idle.clear(tidies);
+        if let Some(executor) = lock(&self.executor).take()
+            && !tidies
+        {
+            executor.leave_wal();
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

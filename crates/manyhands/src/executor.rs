@@ -123,6 +123,11 @@ impl CommitObserver for CommitNews {
 }
 
 impl Executor {
+    /// Closes it, and leaves the WAL as it is.
+    pub(crate) fn leave_wal(self) {
+        self.connection().set(Setting::NoCheckpointOnClose, true);
+    }
+
     /// Makes the executor of a process out of a connection that nobody else uses.
     pub(crate) fn new(
         connection: sqlite::Connection,

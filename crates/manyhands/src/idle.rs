@@ -93,8 +93,12 @@ impl IdleConnections {
         }
     }
 
-    /// Closes them all.
-    pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
+    /// Closes them all; `tidies` says whether the last one of the database removes its WAL.
+    pub(crate) fn clear(&self, tidies: bool) {
+        for (_, connection) in lock(&self.0).drain(..) {
+            if !tidies {
+                connection.sqlite.set(sqlite::Setting::NoCheckpointOnClose, true);
+            }
+        }
     }
 }

@@ -41,9 +41,14 @@ pub(crate) fn open(
     // A child of a fork must find the list whole and unlocked.
     let forks = locks::hold_off_forks();
     let mut files = lock(&OPEN);
+    let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Relaxed) == 0;
     // What a child inherited is not its own, and what failed is not used again.
     let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(|file| file.is_usable());
     *files = kept;
+    // One that was deleted or replaced while nobody used it would be taken for the new one by its -shm.
+    for stale in files.extract_if(.., |file| parked(file) && !file.is_in_place()) {
+        stale.close();
+    }
     let place = files.iter().position(|file| file.id() == id);
     let file = match place {
         Some(place) => files.remove(place),
@@ -51,7 +56,6 @@ pub(crate) fn open(
     };
     file.users.fetch_add(1, Ordering::Relaxed);
     files.push(Arc::clone(&file));
-    let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Relaxed) == 0;
     while files.iter().filter(|file| parked(file)).count() > PARKED_MAX {
         let Some(oldest) = files.iter().position(parked) else { break };
         gone.push(files.remove(oldest));
