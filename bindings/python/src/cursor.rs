@@ -317,7 +317,7 @@ impl Cursor {
             Ok(known + rest + last)
         };
         let count = match connection.get().check_open() {
-            Ok(()) => connection.get().call(py, ask)?,
+            Ok(()) => connection.get().call_from_any_thread(py, ask)?,
             // It cannot change any more.
             Err(_) => outcomes.iter().map(Outcome::changes).sum::<u64>() + known,
         };
@@ -341,7 +341,9 @@ impl Cursor {
             }
         };
         let rowid = match connection.get().check_open() {
-            Ok(()) => connection.get().call(py, |engine| engine.last_insert_rowid_of(&outcome))?,
+            Ok(()) => connection
+                .get()
+                .call_from_any_thread(py, |engine| engine.last_insert_rowid_of(&outcome))?,
             Err(_) => outcome.last_insert_rowid(),
         };
         lock(&self.state).lastrowid = Lastrowid::Known(rowid);

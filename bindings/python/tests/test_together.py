@@ -283,3 +283,17 @@ def test_a_deleted_database_is_not_in_the_way_of_the_next(tmp_path):
     assert two.execute("SELECT n FROM new").fetchall() == [(1,)]
     one.close()
     two.close()
+def test_what_a_cursor_has_counted_may_be_read_by_another_thread(connection):
+    """As with sqlite3: asyncio adapters execute in a thread, and read these in the event loop."""
+    connection.execute("CREATE TABLE hit (worker INTEGER PRIMARY KEY, number)")
+    connection.execute("BEGIN")
+    cursor = connection.execute("INSERT INTO hit (number) VALUES (1)")
+    seen = []
+
+    def read():
+        seen.extend((cursor.rowcount, cursor.lastrowid, cursor.description, connection.in_transaction))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert seen == [1, 1, None, True]
