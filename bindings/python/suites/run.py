@@ -44,6 +44,7 @@ def main() -> int:
     parser.add_argument(
         "--package", type=Path, help="an installed manyhands; by default this tree's is built"
     )
+    parser.add_argument("--stored", action="store_true", help="run nothing: compare what the last runs left")
     parser.add_argument("--json", type=Path, help="write the table's figures to this file")
     options = parser.parse_args()
     chosen = [
@@ -54,11 +55,13 @@ def main() -> int:
     if options.list:
         print("\n".join(suite.name for suite in chosen))
         return 0
-    package = options.package or install_package()
+    package = options.package or (WORK if options.stored else install_package())
     known = json.loads(KNOWN.read_text())["differences"] if KNOWN.exists() else {}
     rows = []
     for suite in chosen:
-        row = compare(suite, package, known, options.again)
+        if not options.stored:
+            run_halves(suite, package, options.again)
+        row = compare(suite, known)
         rows.append(row)
         print_row(row)
     if options.json:
@@ -66,14 +69,20 @@ def main() -> int:
     return 0 if all(row["kept"] for row in rows) else 1
 
 
-def compare(suite: Suite, package: Path, known: Dict[str, Any], again: bool) -> Dict[str, Any]:
-    """Runs both halves of a suite; what the table says of it."""
-    folder = WORK / "results" / suite.name
-    stock_file = folder / "stock.json"
-    if again or not stock_file.exists():
-        run(suite, "stock", package, folder)
-    ours = run(suite, "manyhands", package, folder)
-    stock = json.loads(stock_file.read_text())
+def run_halves(suite: Suite, package: Path, again: bool) -> None:
+    """Runs a suite with stock SQLite, unless that was done before, and with manyhands."""
+    if again or not results_of(suite, "stock").exists():
+        run(suite, "stock", package)
+    run(suite, "manyhands", package)
+
+
+def results_of(suite: Suite, driver: str) -> Path:
+    return WORK / "results" / suite.name / f"{driver}.json"
+
+
+def compare(suite: Suite, known: Dict[str, Any]) -> Dict[str, Any]:
+    """What the table says of a suite."""
+    stock, ours = (json.loads(results_of(suite, driver).read_text()) for driver in ("stock", "manyhands"))
     passed = {test for test, outcome in stock["tests"].items() if outcome == "passed"}
     lost = sorted(test for test in passed if ours["tests"].get(test) != "passed")
     reasons = [part for prefix, parts in known.items() if suite.name.startswith(prefix) for part in parts]
@@ -92,10 +101,11 @@ def compare(suite: Suite, package: Path, known: Dict[str, Any], again: bool) -> 
     }
 
 
-def run(suite: Suite, driver: str, package: Path, folder: Path) -> Dict[str, Any]:
-    """One half of a suite: its results, also written beside its log into ``folder``."""
+def run(suite: Suite, driver: str, package: Path) -> None:
+    """One half of a suite: writes its results beside its log."""
     source = fetch(suite.source) if suite.source else WORK
     python = suite.python or environment(suite)
+    folder = results_of(suite, driver).parent
     results = folder / driver
     connections = folder / f"{driver}-connections"
     files = WORK / "files" / f"{suite.name}-{driver}"
@@ -109,6 +119,7 @@ def run(suite: Suite, driver: str, package: Path, folder: Path) -> Dict[str, Any
     path += [str(source / part) if part != "." else str(source) for part in [suite.path] if part]
     environ = {
         **os.environ,
+        "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "SUITE_DRIVER": ("replaced" if suite.replaces else "manyhands") if ours else "stock",
@@ -139,8 +150,7 @@ def run(suite: Suite, driver: str, package: Path, folder: Path) -> Dict[str, Any
         "connections": read_connections(connections),
         "seconds": round(time.monotonic() - began, 1),
     }
-    Path(f"{results}.json").write_text(json.dumps(outcome, indent=0, sort_keys=True))
-    return outcome
+    results_of(suite, driver).write_text(json.dumps(outcome, indent=0, sort_keys=True))
 
 
 def read_results(results: Path) -> Dict[str, str]:

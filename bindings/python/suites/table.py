@@ -136,7 +136,7 @@ def suites() -> List[Suite]:
         Suite(
             "sqlmodel",
             "sqlmodel",
-            "pytest sqlalchemy pydantic fastapi httpx dirty-equals coverage black jinja2",
+            "pytest sqlalchemy pydantic fastapi httpx dirty-equals coverage black jinja2 typer",
             pytest("tests"),
             path=".",
         ),
