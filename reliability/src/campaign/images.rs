@@ -187,6 +187,7 @@ fn record_and_examine(
     )?;
     if workload.is_promised() {
         if let Some((cut, mode, finding)) = tally.sum.findings.first() {
+            let finding = finding.lines().take(3).collect::<Vec<_>>().join(" ");
             let mode = mode.to_possible_value().map(|it| it.get_name().to_owned());
             let keep = std::env::temp_dir().join(format!("images-{seed}-{workload}"));
             copy_directory(&kept, &keep)?;
@@ -343,19 +344,22 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
     for plant in planted::PLANTS {
         let mut spoiled = recording.clone();
         (plant.spoil)(&mut spoiled);
+        let from =
+            planted::restart(&spoiled).context("the WAL does not start again; more operations")?;
         let choices = Choices {
             seed,
             cut: None,
-            from: planted::checkpoint(&spoiled),
+            from,
             mode: None,
-            images: 4000,
+            images: arguments.images,
             sample: usize::MAX,
         };
         let visit = |_: &Witness, _: &Files, _: &Ledger, _: &Contents| Ok(Vec::new());
         let examined = examine(&spoiled, ledger_at_start(seed), &witness, choices, visit)?;
         let caught = (examined.bad > 0) == plant.is_bad;
         missed += usize::from(!caught);
-        let told = examined.findings.first().map_or("", |(_, _, finding)| finding);
+        let told =
+            examined.findings.first().and_then(|(_, _, it)| it.lines().next()).unwrap_or_default();
         println!(
             "{} {}: {} of {} images bad; {told}",
             if caught { "as it should be" } else { "WRONG" },
@@ -373,7 +377,10 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
 pub struct PlantedArguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Operations of each process.
+    /// Operations of each process: so many that the WAL starts again.
     #[arg(long, default_value_t = 120)]
     operations: u64,
+    /// Distinct images of each spoiled recording.
+    #[arg(long, default_value_t = 1200)]
+    images: usize,
 }

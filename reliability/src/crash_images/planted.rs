@@ -35,11 +35,13 @@ pub const PLANTS: &[Plant] = &[
     Plant { name: "a page of the database is damaged", is_bad: true, spoil: damage },
 ];
 
-/// The first write to the database itself: before it, damage of that file cannot show.
-pub fn checkpoint(recording: &Recording) -> usize {
+/// Where the WAL starts again at its beginning: before that, it hides damage of the database.
+pub fn restart(recording: &Recording) -> Option<usize> {
     let database = recording.before["app.db"].0;
-    let is_page = |event: &Event| matches!(event, Event::Write { inode, .. } if *inode == database);
-    recording.events.iter().position(is_page).unwrap_or(0)
+    let is_begin = |event: &Event| matches!(event, Event::Write { inode, offset: 0, .. } if *inode != database);
+    let mut begins =
+        recording.events.iter().enumerate().filter(|(_, event)| is_begin(event)).map(|it| it.0);
+    begins.nth(1)
 }
 
 /// Moves each word of a kind some events forward.

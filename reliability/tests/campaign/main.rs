@@ -47,6 +47,32 @@ fn a_killed_process_beside_a_shell_that_never_pauses() {
     check(&["kill", "--rounds", "33", "--seed", "21", "--hammer", "--after-ms", "120"]);
 }
 
+/// Recordings spoiled in known ways: an examination that misses one would make the next one worthless.
+#[test]
+fn planted_faults_of_the_disk_are_found() {
+    check(&["planted-images"]);
+}
+
+/// A power cut at any moment: what was acknowledged, or shown to a reader, is in what the disk could have
+/// left. Stock SQLite at NORMAL must lose something, at FULL nothing.
+#[test]
+fn a_power_cut_at_any_moment_loses_nothing() {
+    let room = ["--recording-images", "2300", "--seconds", "60"];
+    check(&[&["images", "--images", "20000"], &room[..]].concat());
+}
+
+/// A call of the system fails, or is the process's last.
+#[test]
+fn a_failing_call_loses_nothing_and_stops_nobody() {
+    check(&["nth-call", "--cases", "300", "--seconds", "40"]);
+}
+
+/// File systems that forget what is not on the disk; where they can be mounted.
+#[test]
+fn a_real_power_cut_loses_nothing() {
+    check(&["power-cut", "--cuts", "5"]);
+}
+
 /// Other programs write to the file while the queue is always full.
 #[test]
 fn the_shell_writes_beside_a_full_queue() {

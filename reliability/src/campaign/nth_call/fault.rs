@@ -49,9 +49,10 @@ impl Fault {
     }
 
     /// What SQLite makes of this fault, beside the usual codes: a database that it cannot open for writing it
-    /// opens for reading only (8), and a page that the disk does not give is a damaged one (11).
+    /// opens for reading only (8), a page that the disk does not give is a damaged one (11), and who reads
+    /// while a transaction ends for that is told that it ended (4).
     pub fn explains(&self, code: i32) -> bool {
-        matches!((self.call.as_str(), code), ("open", 8) | ("pread", 11))
+        matches!((self.call.as_str(), code), ("open", 8) | ("pread", 11 | 4))
     }
 
     /// The process dies.
