@@ -2,11 +2,13 @@
 # says which ones otherwise), everything else into the tree. All can be repeated.
 
 # Programs that the tests and the demo run beside ours: the stock SQLite shell and its library,
-# setpriv (util-linux) to drop root, strace for figures.
-PACKAGES = sqlite3 libsqlite3-0 util-linux
+# setpriv (util-linux) to drop root, file systems for power cuts, strace for figures.
+PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
+# What campaigns count: one JSON object for each line, and lines are only added.
+FIGURES = docs/reliability/campaigns.jsonl
 COMMA = ,
 # Name of the results, arguments of the command. A failed check fails the target, after its table.
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
@@ -22,7 +24,7 @@ help:
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
 	@echo "make report    a page with pictures of the results of make bench"
-	@echo "make campaign  long reliability runs: kill -9, disk full, stopped processes, stock peers"
+	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
 	@echo "make fuzz      the queue file's fuzz target for a minute"
 
 setup:
@@ -122,6 +124,12 @@ campaign: setup
 	target/release/reliability full
 	target/release/reliability opening --processes 1000
 	target/release/reliability memory
+	target/release/reliability planted-images
+	target/release/reliability images --images 5000000 --seconds 7200 --json $(FIGURES)
+	target/release/reliability nth-call --json $(FIGURES)
+	target/release/reliability power-cut --cuts 500 --json $(FIGURES)
+	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
+	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)
 
 fuzz: setup
 	fuzz/run.sh queue_file 60

@@ -185,22 +185,22 @@ fn record_and_examine(
             Ok(findings)
         },
     )?;
-    if workload.is_promised() {
-        if let Some((cut, mode, finding)) = tally.sum.findings.first() {
-            let finding = finding.lines().take(3).collect::<Vec<_>>().join(" ");
-            let mode = mode.to_possible_value().map(|it| it.get_name().to_owned());
-            let keep = std::env::temp_dir().join(format!("images-{seed}-{workload}"));
-            copy_directory(&kept, &keep)?;
-            println!(
-                "FINDING {workload}: {finding}; {} images of this recording are bad",
-                tally.sum.bad
-            );
-            println!(
-                "replay: reliability images --seed {seed} --replay {} --cut {cut} --mode {}",
-                keep.display(),
-                mode.unwrap_or_default()
-            );
-        }
+    if workload.is_promised()
+        && let Some((cut, mode, finding)) = tally.sum.findings.first()
+    {
+        let finding = finding.lines().take(3).collect::<Vec<_>>().join(" ");
+        let mode = mode.to_possible_value().map(|it| it.get_name().to_owned());
+        let keep = std::env::temp_dir().join(format!("images-{seed}-{workload}"));
+        copy_directory(&kept, &keep)?;
+        println!(
+            "FINDING {workload}: {finding}; {} images of this recording are bad",
+            tally.sum.bad
+        );
+        println!(
+            "replay: reliability images --seed {seed} --replay {} --cut {cut} --mode {}",
+            keep.display(),
+            mode.unwrap_or_default()
+        );
     }
     Ok(tally)
 }
