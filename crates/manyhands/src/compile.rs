@@ -53,7 +53,12 @@ impl Connection {
         let open = self.open_mut();
         let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
         if let Some(mut prepared) = kept {
-            open.compiler.know_tables(&open.sqlite, &mut prepared);
+            // To look costs a read, which would begin the snapshot of SQLite's own deferred transaction.
+            let is_own = self.optimistic.is_none() && !self.is_autocommit();
+            let open = self.open_mut();
+            if !is_own || open.sqlite.transaction() != sqlite::Transaction::None {
+                open.compiler.know_tables(&open.sqlite, &mut prepared);
+            }
             return Ok(Some(prepared));
         }
         let text = if is_begin_concurrent(sql) { "BEGIN" } else { sql };

@@ -245,12 +245,16 @@ fn without_a_timeout_nobody_waits() {
     execute(&mut one, "BEGIN");
     execute(&mut other, "BEGIN");
     execute(&mut one, "UPDATE counter SET n = n + 1");
+    // Compiled now, and found again below.
+    other.parameter_names("UPDATE counter SET n = n + 1").expect("compiles");
     for refused in ["UPDATE counter SET n = n + 1", "INSERT INTO entry (text) VALUES ('a')"] {
         let error = other.execute(refused, params![]).expect_err("one writes");
         assert!(error.is_timeout(), "{error}");
         assert!(error.to_string().starts_with("database is locked"), "{error}");
     }
     execute(&mut one, "COMMIT");
+    // Who could not write has seen nothing yet.
+    assert_eq!(number(&mut other, "SELECT n FROM counter"), 1);
     execute(&mut other, "ROLLBACK");
     execute(&mut other, "UPDATE counter SET n = n + 1");
     assert_eq!(number(&mut one, "SELECT n FROM counter"), 2);
