@@ -283,7 +283,7 @@ def test_ten_thousand_idle_connections(path: Path) -> None:
     )
     grown_bytes, running = map(int, answer.split())
     assert grown_bytes < 200_000_000
-    assert running <= 1 + threads.WRITERS_MAX + threads.READERS_MAX + 10
+    assert running <= 1 + 2 * threads.WRITERS_MAX + threads.READERS_MAX + 10
 
 
 def test_a_child_process_has_threads_and_connections_of_its_own(path: Path) -> None:

@@ -159,6 +159,8 @@ class Session:
         threads = Process.threads
         if self._holds_turn:
             pool = threads.holders
+        elif self.in_transaction:
+            pool = threads.transactions
         elif call.reads:
             pool = threads.readers
         else:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 WRITERS_MAX = 16 + (os.cpu_count() or 1)
-"""How many calls of a process may wait for their turn at once."""
+"""How many calls of a process may wait for their turn at once; as many again inside transactions."""
 
 READERS_MAX = 4 + (os.cpu_count() or 1)
 """How many reads of a process run at once."""
@@ -25,10 +25,14 @@ _IDLE_MAX = 16
 
 
 class Threads:
-    """Three pools; each starts a thread only when none of its own is free."""
+    """Four pools; each starts a thread only when none of its own is free.
+
+    A transaction that has begun does not wait behind those that have not: each holds memory until it ends.
+    """
 
     def __init__(self) -> None:
         self.writers = ThreadPoolExecutor(WRITERS_MAX, "manyhands-writer")
+        self.transactions = ThreadPoolExecutor(WRITERS_MAX, "manyhands-transaction")
         self.readers = ThreadPoolExecutor(READERS_MAX, "manyhands-reader")
         self.holders = ThreadPoolExecutor(_HOLDERS_MAX, "manyhands-holder")
 
