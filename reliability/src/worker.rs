@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use fastrand::Rng;
-use manyhands::Database;
+use manyhands::{Database, Durability};
 
 use self::hand::Hand;
 use crate::campaign::isolation::log_path;
@@ -89,7 +89,7 @@ pub struct Arguments {
     /// transactions of each thread of `transactions`.
     #[arg(long, default_value_t = 0)]
     pub count: u64,
-    /// PRAGMA synchronous of `stock` and `careless`.
+    /// PRAGMA synchronous of `stock` and `careless`; NORMAL lowers the durability of the others, too.
     #[arg(long, default_value = "FULL")]
     pub synchronous: String,
 }
@@ -172,6 +172,7 @@ pub fn run(job: &Arguments) -> Result<()> {
     };
     let database = Database::builder(&job.database)
         .timeout(Duration::from_millis(job.timeout_ms))
+        .durability(if job.synchronous == "NORMAL" { Durability::Normal } else { Durability::Full })
         .label(label)
         .open()
         .context("open the database")?;

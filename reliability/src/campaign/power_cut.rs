@@ -15,6 +15,7 @@ use super::{END_PATIENCE, READY_PATIENCE, Writer, job, memory_directory, report,
 use crate::clock::now_ns;
 use crate::entry::Operation;
 use crate::ledger::Ledger;
+use crate::preload::Preload;
 use crate::worker::{self, Act};
 use crate::{shell, verdict};
 
@@ -222,7 +223,9 @@ fn play(arguments: &Arguments, disk: &Disk, number: u64) -> Result<Cut> {
         if let Some(synchronous) = &arguments.stock {
             (job.act, job.synchronous) = (Act::Stock, synchronous.clone());
         }
-        Writer::start(&job, None)
+        // What they say after the cut is of no interest.
+        let preload = Preload::default().complain_to(Path::new("/dev/null"));
+        Writer::start_with(&job, None, &preload)
     };
     let crew = (0..3).map(start).collect::<Result<Vec<Writer>>>()?;
     for writer in &crew {

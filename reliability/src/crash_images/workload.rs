@@ -40,6 +40,8 @@ pub enum Workload {
     StockFull,
     /// Control: three shells at NORMAL. Something must be lost.
     StockNormal,
+    /// Control: ours, with the durability that loses the last commits. Something must be lost.
+    OursNormal,
     /// A shell with `synchronous=OFF` restarts the WAL beside ours: outside the promises, and measured.
     CarelessPeer,
     /// The same at FULL: its restarts alone do no harm.
@@ -49,7 +51,12 @@ pub enum Workload {
 impl Workload {
     /// What the promises cover: nothing may be lost.
     pub fn is_promised(self) -> bool {
-        !matches!(self, Workload::StockNormal | Workload::CarelessPeer)
+        !self.must_lose() && self != Workload::CarelessPeer
+    }
+
+    /// A control that loses nothing would prove that no loss is seen.
+    pub fn must_lose(self) -> bool {
+        matches!(self, Workload::StockNormal | Workload::OursNormal)
     }
 
     fn page_bytes(self) -> u32 {
@@ -74,6 +81,11 @@ impl Workload {
         match self {
             Workload::Mix | Workload::Checkpoints => {
                 (0..3).for_each(|_| add(Act::Mix, operations, &plain));
+                add(Act::Watch, 0, &plain);
+            }
+            Workload::OursNormal => {
+                let set = |job: &mut Arguments| job.synchronous = "NORMAL".to_owned();
+                (0..3).for_each(|_| add(Act::Mix, operations, &set));
                 add(Act::Watch, 0, &plain);
             }
             Workload::Threads => {
