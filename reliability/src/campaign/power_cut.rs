@@ -181,7 +181,8 @@ fn run_on(arguments: &Arguments, file_system: FileSystem) -> Result<bool> {
     }
     let seconds = began.elapsed().as_secs_f64();
     println!(
-        "{name}: {cuts} power cuts, {acked} acknowledged, {red} with findings, {seconds:.0} s"
+        "{name}: {cuts} power cuts, {acked} acknowledged before them, {red} with findings, {seconds:.0} s; \
+         {late} acknowledged during the cuts, {late_and_gone} of them gone"
     );
     let campaign = arguments.stock.as_ref().map_or("ours", |it| it);
     results::append(
