@@ -28,9 +28,12 @@ use crate::{shell, verdict};
 /// Operations of each process.
 const OPERATIONS: u64 = 10;
 
-/// By then a process is told to stop, and must end within twice as long: no operation takes
-/// longer. SQLite itself tries for 10 s to get a read lock, whatever the timeout, where locks never come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// By then a process is told to stop.
+const STOP_AFTER: Duration = Duration::from_secs(5);
+
+/// So long later it must have ended: no operation takes longer. Where locks never come, SQLite itself tries
+/// for 10 s to get a read lock, whatever the timeout.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The victim waits for its turn no longer, so that one whose locks never succeed gives up; the others
 /// wait for it.
@@ -218,10 +221,10 @@ fn play(
     let crew = (0..3).map(start).collect::<Result<Vec<Writer>>>()?;
     for mut writer in crew {
         let number = writer.job.number;
-        if !writer.child.dies_within(PATIENCE)? {
+        if !writer.child.dies_within(STOP_AFTER)? {
             writer.child.say("stop");
         }
-        let (status, heard) = writer.child.finish(2 * PATIENCE)?;
+        let (status, heard) = writer.child.finish(PATIENCE)?;
         let survived = status.is_some_and(|status| status.success());
         ledger.note(&heard, &[number * 100], !survived, false);
         let complaint = std::fs::read_to_string(&complaints).unwrap_or_default();
@@ -275,7 +278,7 @@ fn judge_end(
     fault: Option<&Fault>,
 ) -> Option<String> {
     let Some(status) = status else {
-        return Some(format!("process {number} hangs: it was told to stop {:?} ago", 2 * PATIENCE));
+        return Some(format!("process {number} hangs: it was told to stop {PATIENCE:?} ago"));
     };
     let is_victim = number == VICTIM && fault.is_some();
     if complaint.contains("panicked") {
