@@ -1,5 +1,6 @@
 //! A connection behind a mutex, called without the GIL.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -656,9 +657,19 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 
 fn note_main_thread(py: Python<'_>) -> PyResult<()> {
-    let threading = py.import("threading")?;
-    let main = threading.call_method0("main_thread")?.getattr("ident")?;
-    if main.extract::<Option<u64>>()? == Some(python_thread(py)?) {
+    // A child of a fork has another one. Until it is known here, 0 is nobody's.
+    static KNOWN: Mutex<(u64, u64)> = Mutex::new((u64::MAX, 0));
+    let generation = manyhands::fork_generation();
+    let known = *lock(&KNOWN);
+    let ident = if known.0 == generation {
+        known.1
+    } else {
+        let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
+        let ident = main.extract::<Option<u64>>()?.unwrap_or(0);
+        *lock(&KNOWN) = (generation, ident);
+        ident
+    };
+    if ident == python_thread(py)? {
         MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
     }
     Ok(())
@@ -693,12 +704,26 @@ fn check_signals(raised: &Arc<Raised>) -> impl Fn() -> bool + Send + Sync + 'sta
 
 /// `threading.get_ident()`.
 fn python_thread(py: Python<'_>) -> PyResult<u64> {
-    py.import("threading")?.call_method0("get_ident")?.extract()
+    thread_local! {
+        static IDENT: Cell<u64> = const { Cell::new(0) };
+    }
+    if IDENT.get() == 0 {
+        IDENT.set(py.import("threading")?.call_method0("get_ident")?.extract()?);
+    }
+    Ok(IDENT.get())
 }
 
 /// What `os.fsencode` makes of a path.
 fn path_from_python(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
+    // The same in every encoding of file names.
+    if let Ok(text) = path.cast_exact::<PyString>()
+        && let Ok(text) = text.to_cow()
+        && text.is_ascii()
+        && !text.contains('\0')
+    {
+        return Ok(text.into_owned().into());
+    }
     let encoded = path.py().import("os")?.call_method1("fsencode", (path,))?;
     let bytes = encoded.cast::<PyBytes>()?.as_bytes();
     if bytes.contains(&0) {
