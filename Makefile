@@ -96,7 +96,7 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --all-features --document-private-items
 	$(MAKE) check-python
 
-bench: build
+bench: build develop-python
 	@mkdir -p $(RESULTS)
 	$(call measure,threads,threads --seconds 3)
 	$(call measure,counter,counter --seconds 2)
@@ -107,6 +107,7 @@ bench: build
 	$(call measure,mixed,mixed --seconds 2 --long-seconds 4)
 	$(call measure,sizes,sizes --seconds 0.5)
 	$(call measure,storm,storm)
+	$(call measure,storm-python,storm --client python --python .venv/bin/python)
 	$(call measure,limits,limits --seconds 1)
 
 # One page with pictures of the newest results, and the pictures beside it.

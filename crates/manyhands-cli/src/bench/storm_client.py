@@ -41,7 +41,7 @@ def opener(engine, database):
 
 
 def end_with_the_command():
-    """The end of stdin means that the command is gone."""
+    """The end of stdin means that the command is gone, or has heard all reports."""
     if not sys.stdin.readline():
         os._exit(3)
 
@@ -110,6 +110,8 @@ def main():
         rss_peak_bytes=rss_peak_bytes(),
         syncs=None,
     )
+    # Until the others are done too: a thousand interpreters that end take longer than the storm.
+    threading.Event().wait()
 
 
 main()
