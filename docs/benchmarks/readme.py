@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 README = HERE.parent.parent / "README.md"
 BEGIN, END = "<!-- figures: written by docs/benchmarks/readme.py -->", "<!-- end of figures -->"
-WORKLOADS = ["threads", "counter", "counter-in-transaction", "think", "transfer", "orm", "storm"]
+WORKLOADS = ["threads", "counter", "counter-in-transaction", "think", "transfer", "orm", "storm", "storm-python"]
 # The labels to show, of workloads that have many.
 SHOWN = {
     "counter": ["64 writers"],
@@ -27,6 +27,7 @@ NAMES = {
     "transfer": "transfers: {}",
     "orm": "20 reads, an insert, a counter: {}",
     "storm": "{}, each pauses up to 100 ms, opens, inserts one row, closes, 20 times",
+    "storm-python": "{}, the same",
 }
 
 

@@ -1,11 +1,12 @@
 //! A connection behind a mutex, called without the GIL.
+//!
+//! Longer than other files: each method of the standard class has its signature and its text here.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use manyhands::{Database, Durability, Error, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
@@ -16,9 +17,11 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::callback::Raised;
 use crate::control::{Autocommit, IsolationLevel};
-use crate::cursor::{Argument, Cursor, Rows};
+use crate::cursor::{Argument, Cursor};
 use crate::error::{self, InternalError, ProgrammingError};
+use crate::rows::Rows;
 use crate::statement::Statement;
+use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
 /// A connection to one database; `manyhands.Connection` is its only direct subclass.
 #[pyclass(subclass, weakref, frozen, module = "manyhands")]
@@ -71,13 +74,6 @@ pub(crate) struct Attributes {
 /// Locks a mutex. What it guards is sound after a panic too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A number of the calling thread: never 0, and never given again.
-fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local!(static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed));
-    NUMBER.with(|number| *number)
 }
 
 /// Why a call into manyhands gave no result.
@@ -651,66 +647,6 @@ fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
         Ok(result) => result.map_err(Failure::Failed),
         Err(_) => Err(Failure::Panicked),
     }
-}
-
-/// The thread in which Python handles signals, by [`this_thread`].
-static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
-
-fn note_main_thread(py: Python<'_>) -> PyResult<()> {
-    // A child of a fork has another one. Until it is known here, 0 is nobody's.
-    static KNOWN: Mutex<(u64, u64)> = Mutex::new((u64::MAX, 0));
-    let generation = manyhands::fork_generation();
-    let known = *lock(&KNOWN);
-    let ident = if known.0 == generation {
-        known.1
-    } else {
-        let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
-        let ident = main.extract::<Option<u64>>()?.unwrap_or(0);
-        *lock(&KNOWN) = (generation, ident);
-        ident
-    };
-    if ident == python_thread(py)? {
-        MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
-    }
-    Ok(())
-}
-
-/// Lets Python handle signals while the main thread waits: what a handler raises ends the wait.
-fn check_signals(raised: &Arc<Raised>) -> impl Fn() -> bool + Send + Sync + 'static {
-    const EVERY: Duration = Duration::from_millis(25);
-    let raised = Arc::clone(raised);
-    let last = Mutex::new(Instant::now());
-    move || {
-        if MAIN_THREAD.load(Ordering::Relaxed) != this_thread() {
-            return false;
-        }
-        {
-            let mut last = lock(&last);
-            if last.elapsed() < EVERY {
-                return false;
-            }
-            *last = Instant::now();
-        }
-        let handled = Python::attach(|py| py.check_signals());
-        match handled {
-            Ok(()) => false,
-            Err(error) => {
-                raised.set(error);
-                true
-            }
-        }
-    }
-}
-
-/// `threading.get_ident()`.
-fn python_thread(py: Python<'_>) -> PyResult<u64> {
-    thread_local! {
-        static IDENT: Cell<u64> = const { Cell::new(0) };
-    }
-    if IDENT.get() == 0 {
-        IDENT.set(py.import("threading")?.call_method0("get_ident")?.extract()?);
-    }
-    Ok(IDENT.get())
 }
 
 /// What `os.fsencode` makes of a path.

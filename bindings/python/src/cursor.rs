@@ -1,10 +1,12 @@
 //! A cursor: executes statements, and shows their rows.
+//!
+//! Longer than other files: each method of the standard class has its signature and its text here.
 
 use core::ops::Deref;
 use core::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use manyhands::{Execution, Outcome, RowBuffer, Value};
+use manyhands::{Execution, Outcome, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -12,10 +14,11 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
-use crate::error::{self, ProgrammingError};
+use crate::error::ProgrammingError;
 use crate::row::{Description, Row};
+use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
-use crate::value::{self, TextFactory};
+use crate::value;
 
 /// How many rows are fetched while the GIL is released once.
 const CHUNK_ROWS: usize = 128;
@@ -40,74 +43,6 @@ struct State {
     shown: Option<Box<Shown>>,
     rowcount: Rowcount,
     lastrowid: Lastrowid,
-}
-
-/// The rows of the last statement.
-struct Shown {
-    /// `None` when all are in the buffer.
-    rows: Option<OpenRows>,
-    /// Always holds the next row: a statement is stepped before its row is asked for, so that its end, and
-    /// the end of its snapshot, come with its last row.
-    buffer: RowBuffer,
-    /// Is raised in the place of the row behind the buffer.
-    failed: Option<manyhands::Error>,
-    /// Index in the buffer.
-    next: usize,
-    names: Arc<[String]>,
-    /// For each column, if any has one.
-    converters: Option<Vec<Option<Py<PyAny>>>>,
-    /// The values of a row that is being made.
-    values: Vec<Py<PyAny>>,
-}
-
-/// A statement that was executed, and stepped to its second row: one that has a single row is at its end
-/// then, and showing that needs no further call.
-pub(crate) struct Rows {
-    execution: Execution,
-    buffer: RowBuffer,
-    failed: Option<manyhands::Error>,
-}
-
-impl Rows {
-    pub(crate) fn take(mut execution: Execution) -> Result<Rows, manyhands::Error> {
-        let mut buffer = RowBuffer::default();
-        let mut failed = None;
-        if let Some(mut rows) = execution.rows.take() {
-            let count = rows.fetch(&mut buffer, 2)?;
-            // SQLite may have compiled the statement anew.
-            execution.columns = rows.columns();
-            let more = count == 2
-                || count == 1
-                    && rows.fetch(&mut buffer, 1).unwrap_or_else(|error| {
-                        failed = Some(error);
-                        0
-                    }) > 0;
-            execution.rows = more.then_some(rows);
-        }
-        Ok(Rows { execution, buffer, failed })
-    }
-}
-
-/// The rows of a statement that is not at its end.
-struct OpenRows {
-    /// `None` only while it is dropped.
-    cursor: Option<manyhands::Cursor>,
-    /// That of the process that began it.
-    generation: u64,
-    /// Tells the connection.
-    _open: Arc<()>,
-}
-
-impl Drop for OpenRows {
-    fn drop(&mut self) {
-        let cursor = self.cursor.take();
-        if self.generation != manyhands::fork_generation() {
-            core::mem::forget(cursor);
-        } else {
-            // SQLite's mutex is waited for.
-            Python::attach(|py| py.detach(|| drop(cursor)));
-        }
-    }
 }
 
 /// What a statement counted. The engine is asked when the application asks: what was asked for counts as seen.
@@ -680,64 +615,6 @@ impl Cursor {
             return Ok(Bound::new(py, Row::make(row, slf.get().description_of(py)))?.into_any());
         }
         factory.call1((slf, row))
-    }
-}
-
-impl Shown {
-    /// The next row.
-    fn row<'py>(
-        &mut self,
-        py: Python<'py>,
-        connection: &Connection,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        let text_factory = if connection.text_is_str.load(Ordering::Relaxed) {
-            TextFactory::Str
-        } else {
-            TextFactory::new(py, lock(&connection.attributes).text_factory.as_ref())
-        };
-        // Left over by an error.
-        self.values.clear();
-        for column in 0..self.names.len() {
-            let value = self.buffer.value(self.next, column);
-            let converter = self.converters.as_ref().and_then(|all| all[column].as_ref());
-            let value = match converter {
-                None => value::to_python(py, value, &text_factory, || self.names[column].clone())?,
-                Some(converter) => match value::to_bytes(py, value) {
-                    None => py.None().into_bound(py),
-                    Some(bytes) => converter.bind(py).call1((bytes,))?,
-                },
-            };
-            self.values.push(value.unbind());
-        }
-        PyTuple::new(py, self.values.drain(..))
-    }
-
-    /// Goes on to the following row, and fetches up to `rows_max` if none is in the buffer. False after
-    /// the last.
-    fn advance(
-        &mut self,
-        py: Python<'_>,
-        connection: &Connection,
-        rows_max: usize,
-    ) -> PyResult<bool> {
-        self.next += 1;
-        if self.next < self.buffer.rows() {
-            return Ok(true);
-        }
-        if let Some(error) = self.failed.take() {
-            return Err(error::to_python(py, &error));
-        }
-        self.next = 0;
-        self.buffer.clear();
-        let Some(cursor) = self.rows.as_mut().and_then(|rows| rows.cursor.as_mut()) else {
-            return Ok(false);
-        };
-        let buffer = &mut self.buffer;
-        let count = connection.call(py, |_| cursor.fetch(buffer, rows_max))?;
-        if count == 0 {
-            self.rows = None;
-        }
-        Ok(count > 0)
     }
 }
 

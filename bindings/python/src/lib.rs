@@ -15,8 +15,10 @@
 
 mod adapt;
 mod connection;
+mod threads;
 mod control;
 mod cursor;
+mod rows;
 mod statement;
 mod error;
 mod pause;
