@@ -13,33 +13,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
+use crate::call_names::CALLS;
 use crate::kernel;
-
-/// The functions that can fail, by the name of their system call. `RECORDER_COUNTS` has a counter for
-/// each, in this order.
-pub const CALLS: [&str; 21] = [
-    "open",
-    "close",
-    "read",
-    "pread",
-    "write",
-    "pwrite",
-    "ftruncate",
-    "fdatasync",
-    "fsync",
-    "unlink",
-    "stat",
-    "fstat",
-    "access",
-    "fcntl",
-    "fallocate",
-    "mmap",
-    "mremap",
-    "munmap",
-    "fchmod",
-    "readlink",
-    "futex",
-];
 
 /// What is wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +56,8 @@ fn read_environment() -> Option<Faults> {
     let directory = std::env::var_os("RECORDER_DIRECTORY")?.as_bytes().to_vec();
     let plan = plan.map(|plan| read_plan(&plan).expect("RECORDER_FAULT is CALL:WHAT:NTH:once"));
     let counts = counts.and_then(|path| map_counts(path.as_bytes()));
-    let counts = counts.unwrap_or_else(|| Box::leak(Box::new([const { AtomicU64::new(0) }; 21])));
+    let counts =
+        counts.unwrap_or_else(|| Box::leak(Box::new([const { AtomicU64::new(0) }; CALLS.len()])));
     Some(Faults { directory, plan, counts })
 }
 

@@ -15,6 +15,7 @@
 //! afterwards what the program's own call left.
 
 mod calls;
+mod call_names;
 mod fault;
 mod format;
 mod kernel;

@@ -5,30 +5,10 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, ensure};
 
-/// The calls, in the order of the recorder's counters.
-pub const CALLS: [&str; 21] = [
-    "open",
-    "close",
-    "read",
-    "pread",
-    "write",
-    "pwrite",
-    "ftruncate",
-    "fdatasync",
-    "fsync",
-    "unlink",
-    "stat",
-    "fstat",
-    "access",
-    "fcntl",
-    "fallocate",
-    "mmap",
-    "mremap",
-    "munmap",
-    "fchmod",
-    "readlink",
-    "futex",
-];
+#[path = "../../../recorder/src/call_names.rs"]
+mod call_names;
+
+pub use call_names::CALLS;
 
 const ERRORS: [&str; 7] = ["EIO", "ENOSPC", "EINTR", "EAGAIN", "EMFILE", "ENOMEM", "EACCES"];
 
