@@ -47,7 +47,9 @@ class Session:
         # Reasons not to give the native connection back. The first is that it may have its own database.
         self._pins = 1
         self._calls: Deque[_Call[Any]] = deque()
+        # The call that was sent to a pool, and whether a thread has taken it from there.
         self._running: Optional[_Call[Any]] = None
+        self._executing = False
         # Whether another native connection could go on in its place.
         self._plain = False
         self.in_transaction = False
@@ -130,6 +132,9 @@ class Session:
         """Undoes one :meth:`pin`."""
         with self._lock:
             self._pins -= 1
+            idle = self._native is not None
+        if idle:
+            Process.idle.keep(self)
 
     def native(self) -> NativeConnection:
         """The native connection, opened if need be."""
@@ -138,10 +143,12 @@ class Session:
             return self._take()
 
     def give_back(self) -> None:
-        """Closes the native connection, if another one could go on in its place."""
+        """Closes the native connection, if another one could go on in its place.
+
+        Also when a call waits for a thread: thousands may, and each would hold what its connection has open.
+        """
         with self._lock:
-            busy = self._running is not None or self._calls or self._pins
-            if busy or self._native is None or not self._plain:
+            if self._executing or self._pins or self._native is None or not self._plain:
                 return
             native, self._native = self._native, None
             self.generation += 1
@@ -175,6 +182,8 @@ class Session:
     def run(self, call: _Call[Any]) -> Tuple[Any, Optional[BaseException]]:
         """One call, in a thread of a pool: its result or its error."""
         result, error = None, None
+        with self._lock:
+            self._executing = True
         try:
             if call.function is None:
                 self._close_native()
@@ -186,8 +195,9 @@ class Session:
             error = raised
         with self._lock:
             self._running = None
+            self._executing = False
             self._pause()
-            idle = self._plain and not self._calls
+            idle = self._plain
             if self._calls:
                 self._start_next()
         if idle:
