@@ -429,25 +429,22 @@ impl Drop for Connection {
             self.put_back(prepared);
         }
         let checked = self.interrupt.close();
-        let Some(open) = self.open.take() else { return };
-        let _own = open.compiler.hooks.own();
+        let _own = self.own_statements();
         if checked {
-            open.sqlite.set_progress_handler(0, None::<fn() -> sqlite::Progress>);
+            self.sqlite().set_progress_handler(0, None::<fn() -> sqlite::Progress>);
         }
-        if !open.sqlite.is_autocommit() {
+        if !self.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
-            let _ = open.sqlite.execute("ROLLBACK");
+            let _ = self.sqlite().execute("ROLLBACK");
         }
-        if self.optimistic.take().is_some() && open.sqlite.is_autocommit() {
-            open.sqlite.arm_fork(false);
+        if self.optimistic.take().is_some() && self.is_autocommit() {
+            self.sqlite().arm_fork(false);
         }
         for (_, lead) in self.turns.drain(..) {
             lead.release();
         }
-        if let Some(file) = &self.file
-            && self.as_new
-            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
-            && open.sqlite.transaction() == sqlite::Transaction::None
+        if self.is_plain()
+            && let (Some(file), Some(open)) = (&self.file, self.open.take())
         {
             file.idle.keep(&self.settings, open);
         }
