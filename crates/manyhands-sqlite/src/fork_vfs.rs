@@ -22,8 +22,9 @@
 //! - SQLite's rollback compares its header with the private one, which is the same: it never "cleans"
 //!   entries of the shared hash table that belong to others.
 //! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
-//! - After a fork the page stays private while SQLite only reads. What SQLite then changes in it, its own
-//!   read mark, is copied into the shared one while its exclusive lock is held. Before any other lock
+//! - After a fork the page stays private while SQLite reads, and while it writes under the real write lock.
+//!   What SQLite then changes in it is copied into the shared one while the lock is held that allows it: a
+//!   read mark under its own exclusive lock, a commit under the write lock. Before any other lock
 //!   is taken, the page is shared again. So it is before SQLite locks the whole database file, as the last
 //!   connection does to checkpoint at its end: it asks for no lock of the wal-index then.
 //! - A lock that SQLite gives back is given back, also when the page cannot be shared again: the other
@@ -43,8 +44,8 @@ const READ_LOCK_FIRST: c_int = 3;
 pub enum Promotion {
     /// The connection holds the real write lock: it can commit.
     Promoted,
-    /// Somebody has committed since the snapshot. Or there is no fork, or it overflowed, or the system
-    /// has no memory to map the shared page: all that is left is a rollback.
+    /// Somebody has committed since the snapshot. Or there is no fork, or it overflowed: all that is left
+    /// is a rollback.
     Stale,
     /// Somebody else holds the write lock at this moment.
     Busy,
@@ -83,6 +84,9 @@ pub(crate) struct Fork {
     armed: bool,
     forked: bool,
     overflowed: bool,
+    /// SQLite holds the real write lock, and a private page may have what others must see when it gives
+    /// the lock back.
+    publishes: bool,
     /// Captured when the read lock was taken; `None` without one.
     snapshot: Option<Header>,
     /// Captured when the real write lock was taken.
@@ -142,6 +146,10 @@ impl Fork {
             (false, true) if write_lock && self.armed && self.snapshot.is_some() => self.begin(),
             (false, true) => self.lock_really(offset, count, exclusive),
             (_, false) => {
+                if write_lock {
+                    self.publish();
+                    self.publishes = false;
+                }
                 self.publish_read_mark(offset, count, exclusive);
                 LockAnswer::Real
             }
@@ -161,10 +169,12 @@ impl Fork {
         LockAnswer::Imaginary(ffi::SQLITE_OK)
     }
 
-    /// Whoever gets another lock than one to read may change the shared page: it must see that.
+    /// Whoever gets another lock than one to read, or to write on what it reads, may change all of the
+    /// shared page: it must see that.
     fn lock_really(&mut self, offset: c_int, count: c_int, exclusive: bool) -> LockAnswer {
         let reads = offset >= READ_LOCK_FIRST && (!exclusive || count == 1);
-        if reads || self.view.as_mut().is_none_or(View::share_again) {
+        let writes = (offset, count) == (WRITE_LOCK, 1) && self.snapshot.is_some();
+        if reads || writes || self.share() {
             LockAnswer::Real
         } else {
             LockAnswer::Imaginary(ffi::SQLITE_IOERR_SHMLOCK)
@@ -174,7 +184,14 @@ impl Fork {
     /// SQLite is about to lock the whole database file, and then goes by the wal-index without any lock of
     /// it. False when it would not see the shared page.
     pub(crate) fn lock_whole_file(&mut self) -> bool {
-        !self.forked && self.view.as_mut().is_none_or(View::share_again)
+        !self.forked && self.share()
+    }
+
+    /// What SQLite has changed under the write lock becomes everybody's.
+    fn publish(&self) {
+        if let Some(view) = self.private_view().filter(|_| self.publishes) {
+            view.publish();
+        }
     }
 
     /// SQLite gives the exclusive lock on a read mark back, which it has set in its view.
@@ -195,7 +212,10 @@ impl Fork {
     /// The unix VFS did not give a lock. SQLite will sleep and try again, and must then see what has
     /// changed meanwhile.
     pub(crate) fn not_locked(&mut self) {
-        self.share();
+        self.stale_begins = 0;
+        if !self.forked {
+            self.share();
+        }
     }
 
     /// The unix VFS gave a lock, or was asked to take it back: whatever it answers then, SQLite does not
@@ -203,7 +223,7 @@ impl Fork {
     pub(crate) fn locked(&mut self, offset: c_int, flags: c_int) {
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
         let reads = offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0;
-        if let Some(view) = self.private_view().filter(|_| taken) {
+        if let Some(view) = self.private_view().filter(|_| taken && !self.publishes) {
             let before = view.header();
             view.refresh();
             if reads {
@@ -212,6 +232,7 @@ impl Fork {
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
                 if self.stale_begins >= 2 {
+                    self.stale_begins = 0;
                     self.share();
                 }
             }
@@ -220,16 +241,15 @@ impl Fork {
             self.snapshot = self.view.as_ref().filter(|_| taken).map(View::header);
         }
         if taken && offset == WRITE_LOCK {
+            self.publishes = true;
             self.locked = self.view.as_ref().map(View::live_header);
         }
     }
 
-    /// Gives the shared page back, if that is possible: it stays private if not, and can be read.
-    fn share(&mut self) {
-        self.stale_begins = 0;
-        if let Some(view) = self.view.as_mut().filter(|_| !self.forked) {
-            view.share_again();
-        }
+    /// Gives the shared page back. False when that is not possible: it stays private, and can be read.
+    fn share(&mut self) -> bool {
+        self.publish();
+        self.view.as_mut().is_none_or(View::share_again)
     }
 
     /// True when a write to a file must be refused, which SQLite then has tried.
@@ -239,12 +259,12 @@ impl Fork {
     }
 
     /// Ends the imagination: the caller has just taken the real write lock. False when the snapshot is
-    /// not the newest any more, or the shared page cannot be had; nothing has changed then.
+    /// not the newest any more; nothing has changed then.
     pub(crate) fn become_real(&mut self) -> bool {
-        // SQLite would publish its commit in a page that stayed private, where nobody else sees it.
-        if !self.is_newest() || !self.view.as_mut().is_some_and(View::share_again) {
-            return false;
-        }
+        let Some(view) = self.private_view().filter(|_| self.is_newest()) else { return false };
+        // A writer that died may have left entries, which SQLite clears away when it sees them.
+        view.copy_beyond_headers();
+        self.publishes = true;
         self.forked = false;
         self.armed = false;
         self.locked = self.snapshot;

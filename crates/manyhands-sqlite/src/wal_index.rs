@@ -7,17 +7,19 @@
 //! stock SQLite copy in this process holds on it.
 //!
 //! To replace a page costs more than a small transaction, and the processors that run the process's
-//! other threads are interrupted for it. So a page that became private stays so until SQLite wants to
-//! change the shared one, and is made like it whenever SQLite has taken a lock ([`View::refresh`]).
+//! other threads are interrupted for it. So a page that became private stays so: it is made like the
+//! shared one whenever SQLite has taken a lock ([`View::refresh`]), and the shared one like it before
+//! SQLite gives the write lock back ([`View::publish`]). Only what is rare, a checkpoint, a restart or a
+//! recovery of the WAL, works on the shared page itself.
 //!
 //! What always holds: the view has the live memory's content, but for a private first page: that has
-//! what the shared one had when it was last refreshed. What can go wrong: the kernel has no memory for
-//! a mapping. Then there is no view, or the page stays private, and whatever would change the shared
-//! page is refused.
+//! what the shared one had when it was last refreshed, and what SQLite has changed under the write lock.
+//! What can go wrong: the kernel has no memory for a mapping. Then there is no view, or the page stays
+//! private, and whatever needs the shared page itself is refused.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::mm::{self, MapFlags, MremapFlags, ProtFlags};
 
@@ -29,6 +31,8 @@ const HEADER_WORDS: usize = HEADER_BYTES / 8;
 
 /// Where the read marks begin, which are numbers of 32 bits (<https://sqlite.org/walformat.html>, 2.1).
 const READ_MARKS_AT: usize = 100;
+/// Where the page numbers of the first frames begin: behind the headers and what checkpoints keep there.
+const ENTRIES_AT: usize = 136;
 
 /// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +187,33 @@ impl View {
         self.copy_beyond_headers();
     }
 
-    fn copy_beyond_headers(&self) {
+    /// Makes a private first page like the shared one, but for the headers, which are equal.
+    pub(crate) fn copy_beyond_headers(&self) {
         for index in 2 * HEADER_WORDS..self.page_bytes / 8 {
             let word = self.word(self.live, index).load(Ordering::Relaxed);
             self.word(self.address, index).store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies what a writer changes in a private page into the shared one, in SQLite's order: the entries of
+    /// its frames, then the header's second copy, then the first, by which others begin. Who dies between
+    /// leaves two unequal headers, as SQLite would: the next one recovers them from the WAL. Only while the
+    /// connection holds the real write lock.
+    pub(crate) fn publish(&self) {
+        // The system's pages may be larger than a region; the next one SQLite changes in the live memory.
+        for index in ENTRIES_AT / 8..self.page_bytes.min(REGION_BYTES) / 8 {
+            let word = self.word(self.address, index).load(Ordering::Relaxed);
+            let shared = self.word(self.live, index);
+            if shared.load(Ordering::Relaxed) != word {
+                shared.store(word, Ordering::Relaxed);
+            }
+        }
+        for copy in [HEADER_WORDS, 0] {
+            fence(Ordering::SeqCst);
+            for index in copy..copy + HEADER_WORDS {
+                let word = self.word(self.address, index).load(Ordering::Relaxed);
+                self.word(self.live, index).store(word, Ordering::Release);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod spill;
 mod neighbours;
 mod memory;
 mod closing;
+mod private_page;
 mod race;
 
 use manyhands_sqlite::{Connection, OpenMode, Promotion};

@@ -1,0 +1,148 @@
+//! Writing under the real write lock, with the first page of the wal-index private since an earlier fork.
+
+use manyhands_sqlite::{Connection, Promotion};
+
+use super::{Stage, n};
+use crate::own_process::{Child, Signal, tell};
+use crate::sqlite_copy::other_process;
+
+/// So many frames that some are written before the commit.
+const MANY_ROWS: &str = "WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x < 300)
+    INSERT INTO t SELECT x + 1000, zeroblob(400) FROM s";
+
+/// Frames that the first region's hash table knows of, and the last one that is committed.
+fn known_and_committed(stage: &Stage) -> (usize, usize) {
+    let shm = stage.bytes("shm");
+    let slots = shm[16384..32768].chunks_exact(2).filter(|slot| **slot != [0, 0]).count();
+    (slots, u32::from_ne_bytes(shm[16..20].try_into().expect("four bytes")) as usize)
+}
+
+fn check_index(stage: &Stage) {
+    let (known, committed) = known_and_committed(stage);
+    assert_eq!(known, committed, "the hash table has the committed frames, once each");
+}
+
+fn check(stage: &Stage, rows: &[&str]) {
+    check_index(stage);
+    let seen = other_process(&stage.path, "pragma integrity_check; select n from t where id < 1000");
+    let expected: Vec<&str> = ["ok"].into_iter().chain(rows.iter().copied()).collect();
+    assert_eq!(seen.expect("another process reads"), expected);
+}
+
+fn promoted(stage: &Stage, n: i64) -> Connection {
+    let fork = stage.forked(n);
+    assert_eq!(fork.promote_fork(), Promotion::Promoted);
+    fork.execute("PRAGMA cache_size = 10").expect("small enough to spill");
+    fork
+}
+
+/// A process dies in the middle of a transaction whose frames are in the WAL.
+fn kill_a_writer(stage: &Stage) {
+    let (written, never) = (Signal::new(), Signal::new());
+    let writer = Child::fork(|| {
+        let writer = stage.connect();
+        writer.execute("PRAGMA cache_size = 10; BEGIN IMMEDIATE").expect("begins");
+        writer.execute(MANY_ROWS).expect("writes");
+        written.give();
+        never.take();
+    });
+    written.take();
+    writer.kill();
+    let (known, committed) = known_and_committed(stage);
+    assert!(known > committed + 100, "{known} and {committed}");
+}
+
+/// Transaction after transaction, each seen by everybody.
+#[test]
+fn promoted_forks_and_autocommits_in_turns() {
+    let stage = Stage::new();
+    let (fork, other) = (stage.connect(), stage.connect());
+    for round in 1..=200 {
+        fork.arm_fork(true);
+        fork.execute("BEGIN").expect("begins");
+        fork.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
+        assert_eq!(fork.promote_fork(), Promotion::Promoted);
+        fork.execute("COMMIT").expect("commits");
+        assert_eq!(n(&other, 1), round);
+        fork.execute(&format!("UPDATE t SET n = {} WHERE id = 1", -round)).expect("writes");
+        assert_eq!(n(&other, 1), -round);
+        other.execute(&format!("UPDATE t SET n = {round} WHERE id = 2")).expect("writes");
+        assert_eq!(n(&fork, 2), round);
+    }
+    check(&stage, &["-200", "200"]);
+}
+
+#[test]
+fn a_large_promoted_commit() {
+    let stage = Stage::new();
+    let fork = promoted(&stage, 10);
+    fork.execute(MANY_ROWS).expect("writes");
+    fork.execute("COMMIT").expect("commits");
+    check(&stage, &["10", "0"]);
+    assert_eq!(fork.query_integer("SELECT count(*) FROM t").expect("reads"), 302);
+}
+
+#[test]
+fn a_large_promoted_rollback() {
+    let stage = Stage::new();
+    let other = stage.connect();
+    other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+    let (fork, before) = (promoted(&stage, 10), known_and_committed(&stage));
+    let written = stage.bytes("wal").len();
+    fork.execute(MANY_ROWS).expect("writes");
+    assert!(stage.bytes("wal").len() > written + 100 * 536, "frames are appended");
+    fork.execute("ROLLBACK").expect("rolls back");
+    assert_eq!(known_and_committed(&stage), before);
+    check(&stage, &["0", "5"]);
+    fork.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
+    check(&stage, &["7", "5"]);
+}
+
+/// A writer is killed that has appended frames since the fork's page became private: SQLite clears their
+/// entries away when it sees them.
+#[test]
+fn a_promotion_after_a_killed_writer() {
+    tell("fork_vfs::private_page::a_promotion_after_a_killed_writer", || {
+        let stage = Stage::new();
+        let fork = stage.connect();
+        fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+        fork.arm_fork(true);
+        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+        kill_a_writer(&stage);
+        assert_eq!(fork.promote_fork(), Promotion::Promoted, "nothing was committed");
+        fork.execute("COMMIT").expect("commits");
+        check(&stage, &["10", "5"]);
+    });
+}
+
+/// The first writer after a kill is no fork; its page is private since the last one.
+#[test]
+fn an_autocommit_after_a_killed_writer() {
+    tell("fork_vfs::private_page::an_autocommit_after_a_killed_writer", || {
+        let stage = Stage::new();
+        let fork = stage.connect();
+        fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+        fork.arm_fork(true);
+        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1; ROLLBACK").expect("rolls back");
+        fork.arm_fork(false);
+        kill_a_writer(&stage);
+        fork.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
+        check(&stage, &["8", "5"]);
+    });
+}
+
+/// It restarts the WAL, for which it needs the shared page itself.
+#[test]
+fn a_promoted_commit_that_restarts_the_wal() {
+    let stage = Stage::new();
+    let (fork, other) = (stage.connect(), stage.connect());
+    other.execute("PRAGMA wal_checkpoint").expect("all of it");
+    fork.arm_fork(true);
+    fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+    assert_eq!(fork.promote_fork(), Promotion::Promoted);
+    fork.execute("COMMIT").expect("commits");
+    assert_eq!(n(&other, 1), 10);
+    let (_, committed) = known_and_committed(&stage);
+    assert!(committed < 3, "the WAL starts again: {committed}");
+    check(&stage, &["10", "0"]);
+}
