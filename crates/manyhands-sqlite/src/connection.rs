@@ -1,6 +1,7 @@
 //! One SQLite connection.
 
 use core::ffi::{CStr, c_char, c_int};
+use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -81,17 +82,30 @@ impl Handle {
         self.raw.as_ptr()
     }
 
+    /// The mutex in which SQLite executes each call on this connection, and its callbacks.
+    fn mutex(&self) -> *mut ffi::sqlite3_mutex {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_db_mutex(self.raw()) }
+    }
+
+    fn enter(&self) {
+        // SAFETY: the connection's own mutex, which a thread may enter several times.
+        unsafe { ffi::sqlite3_mutex_enter(self.mutex()) };
+    }
+
+    /// Undoes one [`Handle::enter`] of this thread.
+    fn leave(&self) {
+        // SAFETY: entered by this thread, say the callers.
+        unsafe { ffi::sqlite3_mutex_leave(self.mutex()) };
+    }
+
     /// The connection's last error, whose call returned `code`.
     pub(crate) fn error(&self, code: c_int) -> Error {
-        // SAFETY: the connection is open.
-        let mutex = unsafe { ffi::sqlite3_db_mutex(self.raw()) };
         // So that no other thread's call replaces the message while it is copied.
-        // SAFETY: the connection's own mutex; a null mutex is allowed.
-        unsafe { ffi::sqlite3_mutex_enter(mutex) };
+        self.enter();
         // SAFETY: the connection is open.
         let error = unsafe { Error::of_connection(self.raw(), code) };
-        // SAFETY: entered above.
-        unsafe { ffi::sqlite3_mutex_leave(mutex) };
+        self.leave();
         error
     }
 
@@ -124,6 +138,20 @@ impl Drop for Handle {
             // What SQLite still points to must stay.
             core::mem::forget(core::mem::take(&mut *self.callbacks()));
         }
+    }
+}
+
+/// The right of one thread to call SQLite with a connection; made by [`Connection::hold`].
+#[derive(Debug)]
+pub struct Held {
+    handle: Arc<Handle>,
+    /// The thread that has entered must leave.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.handle.leave();
     }
 }
 
@@ -189,6 +217,13 @@ impl Connection {
     /// True in a child that got this connection from its parent by `fork()`: it must not be used.
     pub fn is_inherited(&self) -> bool {
         self.handle.is_inherited()
+    }
+
+    /// Makes calls from other threads wait until it is dropped. Several calls under it cost less than each
+    /// for itself: to take SQLite's mutex is a large part of a small call.
+    pub fn hold(&self) -> Held {
+        self.handle.enter();
+        Held { handle: self.handle(), _thread: PhantomData }
     }
 
     /// Compiles the first statement of `sql`. Returns it, `None` when there is only white space or

@@ -34,7 +34,7 @@ pub use backup::{Backup, BackupStep};
 pub use blob::{Blob, BlobPlace};
 pub use callbacks::{Progress, Traced};
 pub use connection::{
-    CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Transaction,
+    CheckpointMode, Checkpointed, Connection, Held, InterruptHandle, OpenMode, Transaction,
 };
 pub use error::{Code, Error};
 pub use fork_vfs::{ForkStatus, Promotion};

@@ -53,11 +53,8 @@ impl Connection {
         let open = self.open_mut();
         let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
         if let Some(mut prepared) = kept {
-            // To look costs a read, which would begin the snapshot of SQLite's own deferred transaction.
-            let is_own = self.optimistic.is_none() && !self.is_autocommit();
-            let open = self.open_mut();
-            if !is_own || open.sqlite.transaction() != sqlite::Transaction::None {
-                open.compiler.know_tables(&open.sqlite, &mut prepared);
+            if !prepared.used_again {
+                self.know_tables(&mut prepared);
             }
             return Ok(Some(prepared));
         }
@@ -70,6 +67,16 @@ impl Connection {
             return Err(Error::new(ErrorKind::SeveralStatements));
         }
         Ok(Some(prepared))
+    }
+
+    /// A statement is used again: now it is worth to know exactly what it touches.
+    fn know_tables(&mut self, prepared: &mut Prepared) {
+        // To look costs a read, which would begin the snapshot of SQLite's own deferred transaction.
+        let is_own = self.optimistic.is_none() && !self.is_autocommit();
+        if !is_own || self.sqlite().transaction() != sqlite::Transaction::None {
+            let open = self.open_mut();
+            open.compiler.know_tables(&open.sqlite, prepared);
+        }
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes.

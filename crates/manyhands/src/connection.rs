@@ -147,8 +147,7 @@ impl Connection {
         let mut prepared =
             self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
         let result = self.carry_out(&mut prepared, values);
-        self.put_back(prepared);
-        self.end_with_transaction();
+        self.put_back_after(prepared, result.is_err());
         result
     }
 
@@ -278,10 +277,19 @@ impl Connection {
             return Err(Error::new(ErrorKind::Forked));
         }
         // A cursor that failed may have ended its transaction.
-        if self.optimistic.is_some() {
+        if self.optimistic.is_some() && !self.cursors.is_empty() {
             self.end_with_transaction();
         }
         Ok(())
+    }
+
+    /// Keeps a statement that was carried out, and notices whether the transaction ended with it.
+    pub(crate) fn put_back_after(&mut self, prepared: Box<Prepared>, failed: bool) {
+        let may_end = failed || prepared.facts.transaction.is_some();
+        self.put_back(prepared);
+        if may_end {
+            self.end_with_transaction();
+        }
     }
 
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.

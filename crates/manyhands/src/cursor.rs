@@ -133,8 +133,7 @@ impl Connection {
         }
         let result = self.carry_out(&mut prepared, values);
         let columns = Arc::clone(&prepared.columns);
-        self.put_back(prepared);
-        self.end_with_transaction();
+        self.put_back_after(prepared, result.is_err());
         let mut outcome = result?;
         let rows = core::mem::take(&mut outcome.rows);
         let rows = (!columns.is_empty()).then(|| Cursor::of_rows(Arc::clone(&columns), rows));

@@ -15,7 +15,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead};
-use manyhands_sqlite::{self as sqlite, Promotion, Statement, WalIndexHeader, pin};
+use manyhands_sqlite::{self as sqlite, Promotion, Statement, ValueRef, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::commit::Settled;
@@ -195,7 +195,7 @@ impl Connection {
             request.statements.push(StatementRequest {
                 text,
                 columns: entry.columns,
-                values: entry.values.iter().map(|value| value.as_ref()).collect(),
+                values: optimistic.log.values(entry).collect(),
                 seen: Some((entry.seen().into_owned(), entry.counted())),
                 reads_only: entry.reads_only.map(|tables| tables.0),
                 ids: entry.given.ids.clone(),
@@ -322,7 +322,7 @@ impl Connection {
             let pinned = optimistic.pinned.for_statement(index as u64);
             let now = {
                 let _pin = pin(pinned);
-                self.execute_again(entry, optimistic.cautious, &mut taint)?
+                self.execute_again(optimistic, entry, &mut taint)?
             };
             if let Some(now) = now {
                 return Err(self.conflict(optimistic, index, &now));
@@ -335,10 +335,11 @@ impl Connection {
     /// A new error of a cautious transaction is its caller's to see.
     fn execute_again(
         &mut self,
+        optimistic: &Optimistic,
         entry: &Entry,
-        cautious: bool,
         taint: &mut Taint,
     ) -> Result<Option<Shown>, Error> {
+        let cautious = optimistic.cautious;
         let mut prepared = match self.take_prepared(&entry.sql) {
             // Without a code: what did not compile is the beginning of a script that does now.
             Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
@@ -358,7 +359,8 @@ impl Connection {
             self.put_back(prepared);
             return Ok(self.commit_again());
         }
-        let watched = self.watch_again(&mut prepared, entry, *taint)?;
+        let values = optimistic.log.values(entry);
+        let watched = self.watch_again(&mut prepared, entry, values, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();
@@ -397,14 +399,15 @@ impl Connection {
     }
 
     /// Steps one statement of the log again, with the ids that it was given.
-    fn watch_again(
+    fn watch_again<'a>(
         &mut self,
         prepared: &mut Prepared,
         entry: &Entry,
+        values: impl ExactSizeIterator<Item = ValueRef<'a>>,
         taint: Taint,
     ) -> Result<Watched, Error> {
         let watch = |statement: &mut Statement| {
-            statement.bind_all(entry.values.iter().map(|value| value.as_ref()))?;
+            statement.bind_all(values)?;
             Ok(observe::watch_again(statement, &entry.seen()))
         };
         let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
@@ -456,7 +459,7 @@ impl Connection {
         };
         let (seen, now) = observe::difference(&entry.shown(), now);
         Error::new(ErrorKind::Conflict(Conflict {
-            statement: entry.text(),
+            statement: optimistic.log.text(entry),
             number: index + 1,
             seen,
             now,

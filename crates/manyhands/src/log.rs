@@ -1,21 +1,24 @@
 //! The statement log of a transaction on a fork: what was executed, and what its caller has seen.
 
+use core::ops::Range;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use manyhands_sqlite::{Code, Value};
+use manyhands_sqlite::{Code, Value, ValueRef};
 
 use crate::cursor::CursorState;
 use crate::ids::GivenIds;
 use crate::observe::{self, Counted, Seen, Shown};
-use crate::row::{Tally, bytes_of};
+use crate::row::Tally;
+use crate::row_buffer::Values;
 use crate::tables::{TableSet, Touches};
 
 /// One statement of a transaction.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) sql: Arc<str>,
-    pub(crate) values: Vec<Value>,
+    /// Which of the log's values are its own.
+    pub(crate) values: Range<usize>,
     /// Which columns it had, see `prepared::columns_digest`.
     pub(crate) columns: u32,
     /// It changes nothing, and need not be executed again if these tables are as they were.
@@ -31,6 +34,22 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// A statement of which nothing is known but what its caller has seen: it may touch any table.
+    pub(crate) fn new(sql: Arc<str>, shown: ShownRows) -> Entry {
+        Entry {
+            sql,
+            values: 0..0,
+            columns: 0,
+            reads_only: None,
+            counts: false,
+            touches: Touches::ALL,
+            tables: Arc::default(),
+            shown,
+            tally: None,
+            given: GivenIds::default(),
+        }
+    }
+
     /// What the statement counted, and what of it was asked for until now.
     pub(crate) fn counted(&self) -> Counted {
         self.tally.as_ref().map_or_else(Counted::default, |tally| tally.counted())
@@ -57,23 +76,6 @@ impl Entry {
     pub(crate) fn is_failed_commit(&self) -> bool {
         self.seen().error == Some(Code::CONSTRAINT_FOREIGNKEY.0)
     }
-
-    /// The statement with its values, for messages.
-    pub(crate) fn text(&self) -> String {
-        const BYTES_MAX: usize = 300;
-        let sql = &self.sql[..self.sql.floor_char_boundary(BYTES_MAX)];
-        let cut = if sql.len() < self.sql.len() { "…" } else { "" };
-        let values = observe::show_values(&self.values);
-        if values.is_empty() {
-            format!("`{sql}{cut}`")
-        } else {
-            format!("`{sql}{cut}` with {values}")
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        size_of::<Entry>() + self.sql.len() + bytes_of(&self.values)
-    }
 }
 
 /// The rows of a statement that its caller has seen.
@@ -89,13 +91,36 @@ pub(crate) enum ShownRows {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     entries: Vec<Entry>,
-    bytes: usize,
+    values: Values,
+    /// Of the statements' SQL.
+    sql_bytes: usize,
 }
 
 impl Log {
-    pub(crate) fn push(&mut self, entry: Entry) {
-        self.bytes += entry.bytes();
+    pub(crate) fn push(&mut self, mut entry: Entry, values: &[Value]) {
+        let first = self.values.len();
+        values.iter().for_each(|value| self.values.push(value.as_ref()));
+        entry.values = first..self.values.len();
+        self.sql_bytes += entry.sql.len();
         self.entries.push(entry);
+    }
+
+    /// The values that a statement was given.
+    pub(crate) fn values(&self, entry: &Entry) -> impl ExactSizeIterator<Item = ValueRef<'_>> {
+        entry.values.clone().map(|index| self.values.get(index))
+    }
+
+    /// A statement with its values, for messages.
+    pub(crate) fn text(&self, entry: &Entry) -> String {
+        const BYTES_MAX: usize = 300;
+        let sql = &entry.sql[..entry.sql.floor_char_boundary(BYTES_MAX)];
+        let cut = if sql.len() < entry.sql.len() { "…" } else { "" };
+        let values = observe::show_values(self.values(entry));
+        if values.is_empty() {
+            format!("`{sql}{cut}`")
+        } else {
+            format!("`{sql}{cut}` with {values}")
+        }
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {
@@ -104,6 +129,6 @@ impl Log {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.entries.len() * size_of::<Entry>() + self.sql_bytes + self.values.bytes()
     }
 }

@@ -201,12 +201,15 @@ fn encode(value: ValueRef<'_>, into: &mut Vec<u8>) {
 }
 
 /// Values as text, the first ones if there are many.
-pub(crate) fn show_values(values: &[Value]) -> String {
-    if values.is_empty() {
+pub(crate) fn show_values<'a>(values: impl ExactSizeIterator<Item = ValueRef<'a>>) -> String {
+    let count = values.len().min(16);
+    if count == 0 {
         return String::new();
     }
     let mut observer = Observer::default();
-    observer.row(&values[..values.len().min(16)]);
+    observer.start();
+    values.take(count).for_each(|value| observer.value(value));
+    observer.end(count);
     show_rows(&observer.sample).pop().unwrap_or_default()
 }
 

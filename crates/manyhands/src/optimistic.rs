@@ -15,7 +15,6 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
-use crate::ids::GivenIds;
 use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
 use crate::observe::Observer;
@@ -212,16 +211,15 @@ impl Connection {
         (seen, sample): (crate::observe::Seen, Vec<u8>),
         tally: Option<&Arc<Tally>>,
     ) {
-        let entry = self.entry(prepared, values, ShownRows::All(seen, sample), tally);
+        let entry = self.entry(prepared, ShownRows::All(seen, sample), tally);
         if let Some(optimistic) = &mut self.optimistic {
-            optimistic.log.push(entry);
+            optimistic.log.push(entry, values);
         }
     }
 
     fn entry(
         &mut self,
         prepared: &Prepared,
-        values: &[Value],
         shown: ShownRows,
         tally: Option<&Arc<Tally>>,
     ) -> Entry {
@@ -234,16 +232,14 @@ impl Connection {
             && prepared.facts.only_reads()
             && !prepared.facts.session_function;
         Entry {
-            sql: Arc::clone(&prepared.sql),
-            values: values.to_vec(),
             columns: prepared::columns_digest(&prepared.columns),
             reads_only: reads_only.then_some(touches.reads),
             counts: prepared.facts.changes_rows(),
             touches,
             tables: Arc::clone(&prepared.tables),
-            shown,
             tally: tally.cloned(),
             given: core::mem::take(&mut self.given_ids),
+            ..Entry::new(Arc::clone(&prepared.sql), shown)
         }
     }
 
@@ -263,18 +259,7 @@ impl Connection {
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
         optimistic.at_home = true;
         let (seen, sample) = Observer::default().fail(code);
-        optimistic.log.push(Entry {
-            sql: sql.into(),
-            values: Vec::new(),
-            columns: 0,
-            reads_only: None,
-            counts: false,
-            touches: Touches::ALL,
-            tables: Arc::default(),
-            shown: ShownRows::All(seen, sample),
-            tally: None,
-            given: GivenIds::default(),
-        });
+        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen, sample)), &[]);
     }
 
     /// A cursor was opened: what it will have shown by the commit is seen.
@@ -284,10 +269,10 @@ impl Connection {
         values: &[Value],
         cursor: &Arc<CursorState>,
     ) {
-        let entry = self.entry(prepared, values, ShownRows::Cursor(Arc::clone(cursor)), None);
+        let entry = self.entry(prepared, ShownRows::Cursor(Arc::clone(cursor)), None);
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;
-            optimistic.log.push(entry);
+            optimistic.log.push(entry, values);
         }
     }
 

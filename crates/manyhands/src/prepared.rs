@@ -162,9 +162,9 @@ impl Compiler {
         Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
 
-    /// A statement is used again: now it is worth to know exactly what it touches.
+    /// Finds out which tables exactly a statement touches.
     pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
-        if !prepared.used_again && prepared.touches == Touches::ALL {
+        if prepared.touches == Touches::ALL {
             let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
             let names = virtual_tables.names(connection);

@@ -1,4 +1,4 @@
-//! Rows that are fetched many at a time, without a piece of memory for each.
+//! Many values, without a piece of memory for each.
 
 use manyhands_sqlite::{Statement, ValueRef};
 
@@ -25,11 +25,17 @@ use manyhands_sqlite::{Statement, ValueRef};
 /// ```
 #[derive(Debug, Default)]
 pub struct RowBuffer {
+    values: Values,
+    columns: usize,
+    rows: usize,
+}
+
+/// Values in two pieces of memory.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
     cells: Vec<Cell>,
     /// Of texts and blobs.
     bytes: Vec<u8>,
-    columns: usize,
-    rows: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +59,47 @@ impl RowBuffer {
         if column >= self.columns {
             return ValueRef::Null;
         }
-        match self.cells.get(row * self.columns + column) {
+        self.values.get(row * self.columns + column)
+    }
+
+    /// Forgets the rows; keeps the memory, unless they were uncommonly large.
+    pub fn clear(&mut self) {
+        const BYTES_KEPT_MAX: usize = 1 << 20;
+        let Values { cells, bytes } = &mut self.values;
+        cells.clear();
+        bytes.clear();
+        bytes.shrink_to(BYTES_KEPT_MAX);
+        self.rows = 0;
+    }
+
+    pub(crate) fn add_current(&mut self, statement: &mut Statement) {
+        self.begin_row(statement.column_count());
+        for column in 0..self.columns {
+            self.values.push(statement.column(column));
+        }
+    }
+
+    pub(crate) fn add<'a>(&mut self, columns: usize, value: impl Fn(usize) -> ValueRef<'a>) {
+        self.begin_row(columns);
+        (0..columns).for_each(|column| self.values.push(value(column)));
+    }
+
+    fn begin_row(&mut self, columns: usize) {
+        assert!(self.rows == 0 || self.columns == columns, "rows of one statement are alike");
+        self.columns = columns;
+        self.rows += 1;
+    }
+}
+
+impl Values {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// NULL when there is no such one.
+    pub(crate) fn get(&self, index: usize) -> ValueRef<'_> {
+        match self.cells.get(index) {
             None | Some(Cell::Null) => ValueRef::Null,
             Some(Cell::Integer(number)) => ValueRef::Integer(*number),
             Some(Cell::Real(number)) => ValueRef::Real(*number),
@@ -62,34 +108,12 @@ impl RowBuffer {
         }
     }
 
-    /// Forgets the rows; keeps the memory, unless they were uncommonly large.
-    pub fn clear(&mut self) {
-        const BYTES_KEPT_MAX: usize = 1 << 20;
-        self.cells.clear();
-        self.bytes.clear();
-        self.bytes.shrink_to(BYTES_KEPT_MAX);
-        self.rows = 0;
+    /// How much memory they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.cells.len() * size_of::<Cell>() + self.bytes.len()
     }
 
-    pub(crate) fn add_current(&mut self, statement: &mut Statement) {
-        self.begin_row(statement.column_count());
-        for column in 0..self.columns {
-            self.push(statement.column(column));
-        }
-    }
-
-    pub(crate) fn add<'a>(&mut self, columns: usize, value: impl Fn(usize) -> ValueRef<'a>) {
-        self.begin_row(columns);
-        (0..columns).for_each(|column| self.push(value(column)));
-    }
-
-    fn begin_row(&mut self, columns: usize) {
-        assert!(self.rows == 0 || self.columns == columns, "rows of one statement are alike");
-        self.columns = columns;
-        self.rows += 1;
-    }
-
-    fn push(&mut self, value: ValueRef<'_>) {
+    pub(crate) fn push(&mut self, value: ValueRef<'_>) {
         let mut keep = |bytes: &[u8]| {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(bytes);

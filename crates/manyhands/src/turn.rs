@@ -26,19 +26,14 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        for file in self.files_written(&prepared.facts) {
-            if !self.holds(file.id()) {
-                let lead = self.client(&file).take_turn()?;
-                self.hold_of(&file, lead);
-            }
-        }
+        self.take_turns(&prepared.facts)?;
         let outside = self.sqlite().is_autocommit();
         let result = self.step(prepared, values);
         if !outside && result.is_err() && !self.sqlite().writes() {
             // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
             self.release_turns();
         }
-        if outside && !self.sqlite().is_autocommit() {
+        if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
             self.adopt_turns_of_blobs();
         }
         if prepared.facts.schema
@@ -83,8 +78,12 @@ impl Connection {
         crash::point("turn-begun");
     }
 
-    /// The files whose turn a statement needs, in one order for all connections.
-    fn files_written(&self, facts: &Facts) -> Vec<FileHandle> {
+    /// Takes the turns of all files that a statement writes, in one order for all connections.
+    fn take_turns(&mut self, facts: &Facts) -> Result<(), Error> {
+        let held = self.file.as_ref().is_some_and(|file| self.holds(file.id()));
+        if held && self.attached.is_empty() {
+            return Ok(());
+        }
         let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
         // A statement that names no table (DDL, VACUUM, BEGIN IMMEDIATE) is about the main database.
         let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
@@ -92,7 +91,13 @@ impl Connection {
         files.extend(self.file.clone().filter(|_| main));
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());
-        files
+        for file in files {
+            if !self.holds(file.id()) {
+                let lead = self.client(&file).take_turn()?;
+                self.hold_of(&file, lead);
+            }
+        }
+        Ok(())
     }
 
     /// Gives the turns back when the transaction has ended, after a checkpoint that is due.
@@ -186,7 +191,8 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         let counts = prepared.facts.changes_rows();
-        let changes_before = self.sqlite().changes();
+        let _calls = self.sqlite().hold();
+        let changes_before = if counts { self.sqlite().changes() } else { 0 };
         let result = self.fetch(prepared, values);
         prepared.statement.reset();
         // One that could not even be compiled again, for a schema that has changed, counted nothing.

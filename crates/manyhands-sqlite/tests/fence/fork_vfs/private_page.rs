@@ -24,7 +24,8 @@ fn check_index(stage: &Stage) {
 
 fn check(stage: &Stage, rows: &[&str]) {
     check_index(stage);
-    let seen = other_process(&stage.path, "pragma integrity_check; select n from t where id < 1000");
+    let seen =
+        other_process(&stage.path, "pragma integrity_check; select n from t where id < 1000");
     let expected: Vec<&str> = ["ok"].into_iter().chain(rows.iter().copied()).collect();
     assert_eq!(seen.expect("another process reads"), expected);
 }
