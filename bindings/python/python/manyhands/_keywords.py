@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from typing import Any, Callable, Sequence
+
+# As in `typing`, which is not imported: it would cost each process a megabyte.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Sequence
 
 # By method: the parameters that Python 3.15 takes by position only.
 _POSITIONAL = {

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, TypeVar, Union, overload
 
 from . import _keywords, _manyhands, errors
 
-Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_Made = TypeVar("_Made")
+# As in `typing`, which is not imported: it would cost each process a megabyte.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from typing import Any, Callable, Iterator, Optional, TypeVar, Union, overload
+
+    Path = Union[str, bytes, os.PathLike[str], os.PathLike[bytes]]
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+    _Made = TypeVar("_Made")
 
 _POSITIONAL = (
     "database",
@@ -90,25 +94,26 @@ class Connection(_manyhands.Connection):
 _keywords.warn_of_keywords(Connection)
 
 
-@overload
-def connect(
-    database: Path,
-    timeout: float = 60.0,
-    detect_types: int = 0,
-    isolation_level: Optional[str] = "",
-    check_same_thread: bool = True,
-    cached_statements: int = 128,
-    uri: bool = False,
-    *,
-    autocommit: Union[bool, int] = ...,
-    label: str = "",
-    durability: str = "full",
-    transaction_mode: str = "auto",
-) -> Connection: ...
+if TYPE_CHECKING:
 
+    @overload
+    def connect(
+        database: Path,
+        timeout: float = 60.0,
+        detect_types: int = 0,
+        isolation_level: Optional[str] = "",
+        check_same_thread: bool = True,
+        cached_statements: int = 128,
+        uri: bool = False,
+        *,
+        autocommit: Union[bool, int] = ...,
+        label: str = "",
+        durability: str = "full",
+        transaction_mode: str = "auto",
+    ) -> Connection: ...
 
-@overload
-def connect(database: Path, *args: Any, factory: Callable[..., _Made], **kwargs: Any) -> _Made: ...
+    @overload
+    def connect(database: Path, *args: Any, factory: Callable[..., _Made], **kwargs: Any) -> _Made: ...
 
 
 def connect(*args: Any, **kwargs: Any) -> Any:
@@ -178,5 +183,3 @@ def retrying(source: Union[Connection, Callable[[], Connection]]) -> Callable[[_
         return run  # type: ignore[return-value]
 
     return decorate
-
-

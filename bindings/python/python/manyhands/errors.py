@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+# As in `typing`, which is not imported: it would cost each process a megabyte.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List, Optional
 
 
 class Warning(Exception):  # noqa: A001 (the DB-API's name)
