@@ -295,6 +295,7 @@ impl Connection {
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
     pub(crate) fn end_with_transaction(&mut self) {
         if self.sqlite().is_autocommit() {
+            self.open_mut().ids.leave_snapshot();
             if let Some(ended) = self.end_optimistic() {
                 self.give_ids_back(&ended.log);
             }

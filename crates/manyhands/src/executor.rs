@@ -394,7 +394,7 @@ impl Executor {
             let insert = known.rewriting.get(&self.connection, &known.sql);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
-                let (result, given) = self.ids.run(&self.queue, insert, ids, run);
+                let (result, given) = self.ids.run(&self.queue, insert, ids, None, run);
                 // Recorded ones are their owner's, who gives them back or asks for them again.
                 let table = insert.key();
                 let fresh = given.into_iter().filter(|id| !ids.ids.contains(id));

@@ -26,8 +26,12 @@ use crate::new_rowid;
 use crate::tables::table_key;
 
 /// The function of a connection that gives ids.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct IdFunction(Arc<Mutex<Option<Giving>>>);
+#[derive(Debug, Default)]
+pub(crate) struct IdFunction {
+    giving: Arc<Mutex<Option<Giving>>>,
+    /// How many snapshots the connection has left: another one may have other rows.
+    snapshots: u64,
+}
 
 /// What the function needs while a statement runs that calls it.
 #[derive(Debug)]
@@ -37,7 +41,18 @@ struct Giving {
     /// Recorded ids, to be given again.
     recorded: VecDeque<i64>,
     exclusive: bool,
+    /// The highest id that the table has, if that is known.
+    highest: Option<i64>,
     given: Vec<i64>,
+}
+
+/// The highest id of a table, which the last statement of a transaction has inserted: it need not be asked for,
+/// as long as nothing was changed since.
+#[derive(Clone, Copy, Debug)]
+struct Highest {
+    snapshot: u64,
+    total_changes: i64,
+    id: i64,
 }
 
 /// The ids that a statement was given on its fork.
@@ -71,6 +86,7 @@ struct TableIds {
     taken: Statement,
     /// The highest id that a table with AUTOINCREMENT ever had; `None` without such tables.
     sequence: Option<Statement>,
+    known: Option<Highest>,
     /// How often SQLite has compiled the first two again, when they were made.
     recompilations: u32,
 }
@@ -95,7 +111,7 @@ impl IdFunction {
         hooks: Arc<Hooks>,
     ) -> Result<IdFunction, sqlite::Error> {
         let function = IdFunction::default();
-        let giving = Arc::clone(&function.0);
+        let giving = Arc::clone(&function.giving);
         connection.create_function("manyhands_new_rowid", Some(0), false, move |_| {
             let _own = hooks.own();
             let mut giving = lock(&giving);
@@ -106,32 +122,50 @@ impl IdFunction {
         Ok(function)
     }
 
-    /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first.
+    /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
+    /// in a transaction, and its own.
     pub(crate) fn run<T>(
         &self,
         queue: &Arc<Queue>,
         insert: &mut InsertWithIds,
         recorded: Recorded<'_>,
+        connection: Option<&sqlite::Connection>,
         run: impl FnOnce(&mut Statement) -> T,
     ) -> (T, Vec<i64>) {
-        let Some(table) = insert.table.take() else {
+        let Some(mut table) = insert.table.take() else {
             return (run(&mut insert.statement), Vec::new());
+        };
+        let changes = connection.map(sqlite::Connection::total_changes);
+        let is_now = |known: &Highest| {
+            known.snapshot == self.snapshots && Some(known.total_changes) == changes
         };
         let giving = Giving {
             queue: Arc::clone(queue),
+            highest: table.known.take().filter(is_now).map(|known| known.id),
             table,
             recorded: recorded.ids.iter().copied().collect(),
             exclusive: recorded.exclusive,
             given: Vec::new(),
         };
-        *lock(&self.0) = Some(giving);
+        *lock(&self.giving) = Some(giving);
         let result = run(&mut insert.statement);
         // Taken back also so that the function, which belongs to the connection, does not keep it open.
-        let given = lock(&self.0).take().map(|giving| {
-            insert.table = Some(giving.table);
-            giving.given
-        });
-        (result, given.unwrap_or_default())
+        let Some(Giving { mut table, given, .. }) = lock(&self.giving).take() else {
+            return (result, Vec::new());
+        };
+        if let (Some(connection), Some(changes), &[id]) = (connection, changes, &*given) {
+            let total_changes = connection.total_changes();
+            let is_the_row = total_changes == changes + 1 && connection.last_insert_rowid() == id;
+            table.known =
+                is_the_row.then_some(Highest { snapshot: self.snapshots, total_changes, id });
+        }
+        insert.table = Some(table);
+        (result, given)
+    }
+
+    /// The connection is about to read from another snapshot.
+    pub(crate) fn leave_snapshot(&mut self) {
+        self.snapshots += 1;
     }
 }
 
@@ -142,7 +176,11 @@ impl Giving {
         let recorded = self.recorded.pop_front().filter(free);
         let id = match recorded {
             Some(id) => id,
-            None => self.queue.reserve_id(self.table.key, self.table.highest()?)?,
+            None => {
+                let known = self.highest.take();
+                let highest = known.or_else(|| self.table.highest())?;
+                self.queue.reserve_id(self.table.key, highest)?
+            }
         };
         if self.table.is_stale() {
             return None;
@@ -219,7 +257,14 @@ impl InsertWithIds {
             key,
             always_inserts: rewritten.always_inserts,
             asks_for_null: false,
-            table: Some(Box::new(TableIds { key, highest, taken, sequence, recompilations })),
+            table: Some(Box::new(TableIds {
+                key,
+                highest,
+                taken,
+                sequence,
+                known: None,
+                recompilations,
+            })),
         })
     }
 

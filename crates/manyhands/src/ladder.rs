@@ -159,6 +159,7 @@ impl Connection {
             self.put_back(rollback);
             rolled_back?;
         }
+        self.open_mut().ids.leave_snapshot();
         self.end_optimistic().ok_or_else(|| Error::refused("there is no transaction to commit"))
     }
 
@@ -417,7 +418,7 @@ impl Connection {
         if let Some(queue) = queue
             && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)
         {
-            return open.ids.run(&queue, insert, recorded, watch).0;
+            return open.ids.run(&queue, insert, recorded, None, watch).0;
         }
         watch(&mut prepared.statement)
     }

@@ -144,7 +144,8 @@ impl Connection {
         };
         let hooks = &open.compiler.hooks;
         let shown = hooks.show(&mut prepared.statement, &prepared.sql, values);
-        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, |statement| {
+        let inside = (!open.sqlite.is_autocommit()).then_some(&open.sqlite);
+        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, inside, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result

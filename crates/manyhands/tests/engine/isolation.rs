@@ -10,5 +10,6 @@ mod by_detours;
 mod documented;
 mod overlooked;
 mod overlooked_auto;
+mod new_ids;
 mod replay_exactly;
 mod story;

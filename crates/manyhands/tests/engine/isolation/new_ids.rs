@@ -1,0 +1,105 @@
+//! New rowids of a transaction's rows: one after the other, and never one that the table has. The highest one
+//! is asked for only when something else may have changed it: so the statements have the same text.
+
+use super::story::{play, play_on};
+
+#[test]
+fn each_row_has_the_next_id() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0) RETURNING id      -> 3
+         A INSERT INTO test (value) VALUES (0) RETURNING id      -> 4
+         A INSERT INTO test (value) VALUES (0), (0) RETURNING id -> 5, 6
+         A INSERT INTO test (value) VALUES (0) RETURNING id      -> 7
+         A COMMIT
+         table -> 1|10, 2|20, 3|0, 4|0, 5|0, 6|0, 7|0",
+    );
+}
+
+/// Ids that the application chooses lie before those that come after.
+#[test]
+fn after_an_id_of_the_applications_own() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0) RETURNING id -> 3
+         A INSERT INTO test VALUES (10, 100)
+         A INSERT INTO test (value) VALUES (0) RETURNING id -> 11
+         A UPDATE test SET id = 20 WHERE id = 11
+         A INSERT INTO test (value) VALUES (0) RETURNING id -> 21
+         A INSERT OR IGNORE INTO test VALUES (21, 0)
+         A INSERT INTO test (value) VALUES (0) RETURNING id -> 22
+         A COMMIT
+         table -> 1|10, 2|20, 3|0, 10|100, 20|0, 21|0, 22|0",
+    );
+}
+
+/// What triggers insert is not counted as the statement's own, and may be the higher one.
+#[test]
+fn after_rows_of_triggers() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY, value);
+         CREATE TRIGGER again AFTER INSERT ON test WHEN new.id = 2
+         BEGIN INSERT INTO test VALUES (new.id + 1, 'again'); END;
+         CREATE TRIGGER instead BEFORE INSERT ON test WHEN (SELECT count(*) FROM test) = 4
+         BEGIN INSERT INTO test VALUES (20, 'instead'); SELECT raise(IGNORE); END;",
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         table -> 1|0, 2|0, 3|again, 4|0, 20|instead, 21|0",
+    );
+}
+
+/// Between two transactions another program takes the next id.
+#[test]
+fn after_an_id_of_another_program() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         S INSERT INTO test VALUES (4, 40)
+         A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         A INSERT INTO test (value) VALUES (0)
+         S INSERT INTO test VALUES (7, 70)
+         A INSERT INTO test (value) VALUES (0)
+         table -> 1|10, 2|20, 3|0, 4|40, 5|0, 6|0, 7|70, 8|0",
+    );
+}
+
+/// The same before the transaction moves to its turn, where its first row gets another id: nobody has seen it.
+#[test]
+fn after_an_id_of_another_program_in_the_middle() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         S INSERT INTO test VALUES (3, 0), (4, 0), (5, 0)
+         A CREATE TABLE other (id)
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         table -> 1|10, 2|20, 3|0, 4|0, 5|0, 6|0, 7|0, 8|0",
+    );
+}
+
+#[test]
+fn after_a_rollback() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A ROLLBACK
+         A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A SAVEPOINT s
+         A INSERT INTO test (value) VALUES (0)
+         A ROLLBACK TO s
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         table -> 1|10, 2|20, 3|0, 5|0",
+    );
+}
