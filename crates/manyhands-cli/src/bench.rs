@@ -4,21 +4,21 @@
 //! (`fixture`), its processes (`crew`) and what they say to each other (`job`); then a worker's side: `worker`, the tasks
 //! (`closed_loop` and what its clients do, `storm`, `physics`), the engines; then what is counted, and how it is shown.
 
-mod workload;
+pub mod workload;
 
 mod dimensions;
 
 mod cells;
 
-pub mod measurement;
+pub(crate) mod measurement;
 
-pub mod fixture;
+pub(crate) mod fixture;
 
-pub mod crew;
+pub(crate) mod crew;
 
-pub mod job;
+pub(crate) mod job;
 
-pub mod worker;
+pub(crate) mod worker;
 
 mod closed_loop;
 
@@ -32,7 +32,13 @@ mod storm;
 
 mod physics;
 
+pub mod engines;
+
 pub mod engine;
+
+pub mod built_in;
+
+pub(crate) mod sqlite_file;
 
 mod engine_manyhands;
 
@@ -40,13 +46,13 @@ mod engine_stock;
 
 mod tally;
 
-pub mod board;
+pub(crate) mod board;
 
-pub mod latency;
+pub(crate) mod latency;
 
 mod usage;
 
-pub mod circumstances;
+pub(crate) mod circumstances;
 
 mod statistics;
 
@@ -54,7 +60,7 @@ mod table;
 
 mod transaction_table;
 
-pub mod layout;
+pub(crate) mod layout;
 
 use std::{
     fs::{File, OpenOptions},
@@ -64,7 +70,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::{
@@ -72,7 +78,8 @@ use self::{
     circumstances::Circumstances,
     crew::Glimpse,
     dimensions::Dimensions,
-    engine::EngineName,
+    engine::{Engine, Refusal},
+    engines::Engines,
     measurement::{Cell, Measurement, measure},
     transaction_table::{long_job_table, refused_long_jobs, transaction_table},
     workload::Workload,
@@ -86,7 +93,7 @@ pub struct Arguments {
     workload: Workload,
     /// Engines to compare [default: those that the workload is about].
     #[arg(long, value_delimiter = ',')]
-    engines: Option<Vec<EngineName>>,
+    engines: Option<Vec<String>>,
     #[command(flatten)]
     dimensions: Dimensions,
     /// How often each measurement is repeated.
@@ -101,12 +108,15 @@ pub struct Arguments {
 }
 
 /// Runs a workload and prints its table. The exit code is 1 if any check failed.
-pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let plan = Plan::from_arguments(arguments)?;
-    let circumstances = Circumstances::in_directory(&arguments.directory)?;
+pub fn run(arguments: &Arguments, engines: &Engines) -> Result<ExitCode> {
+    let mut circumstances = Circumstances::in_directory(&arguments.directory)?;
+    let plan = Plan::from_arguments(arguments, engines, &mut circumstances)?;
     println!("{}: {}", plan.workload.name(), circumstances.headline());
     if let Some(warning) = circumstances.warning() {
         eprintln!("warning: {warning}");
+    }
+    for (engine, reason) in &circumstances.left_out {
+        println!("left out: {engine}: {reason}");
     }
     let measurements = carry_out(&plan, arguments, &circumstances)?;
     show(plan.workload, &measurements, arguments.repeat);
@@ -140,31 +150,55 @@ fn show(workload: Workload, measurements: &[Measurement], repeat: usize) {
     );
 }
 
-struct Plan {
+struct Plan<'engines> {
     workload: Workload,
     cells: Vec<Cell>,
-    engines: Vec<EngineName>,
+    engines: Vec<&'engines dyn Engine>,
 }
 
-impl Plan {
-    fn from_arguments(arguments: &Arguments) -> Result<Self> {
+impl<'engines> Plan<'engines> {
+    /// What to measure; who takes part and who does not is told to the circumstances.
+    fn from_arguments(
+        arguments: &Arguments,
+        known: &'engines Engines,
+        circumstances: &mut Circumstances,
+    ) -> Result<Self> {
         let (workload, dimensions) = (arguments.workload, &arguments.dimensions);
         let in_transaction = dimensions.in_transaction;
-        let engines = arguments.engines.clone();
-        let engines = engines.unwrap_or_else(|| workload.engines(in_transaction));
-        engines
-            .iter()
-            .try_for_each(|&engine| workload.accepts(engine, in_transaction))
-            .map_err(anyhow::Error::msg)?;
         ensure!(arguments.repeat > 0, "--repeat must be at least 1");
         dimensions.check()?;
+        let candidates = match &arguments.engines {
+            Some(names) => names.iter().map(|name| known.find(name)).collect::<Result<_>>()?,
+            None => {
+                let is_default = |engine: &&dyn Engine| engine.is_default(workload, in_transaction);
+                known.all().filter(is_default).collect::<Vec<_>>()
+            }
+        };
+        let mut engines = Vec::new();
+        for engine in candidates {
+            let name = engine.name();
+            match (engine.accepts(workload, in_transaction), engine.version()) {
+                // Whoever asked for it by name has made a mistake.
+                (Err(reason), _) if arguments.engines.is_some() => {
+                    return Err(anyhow!("{name}: {reason}"));
+                }
+                (Err(reason), _) | (Ok(()), Err(Refusal(reason))) => {
+                    circumstances.left_out.insert(name, reason);
+                }
+                (Ok(()), Ok(version)) => {
+                    circumstances.engines.insert(name, version);
+                    engines.push(engine);
+                }
+            }
+        }
+        ensure!(!engines.is_empty(), "no engine is left: {:?}", circumstances.left_out);
         Ok(Self { workload, cells: cells(workload, dimensions), engines })
     }
 }
 
 /// All measurements: repetitions outside, engines inside, so that whatever happens on the machine meets all engines.
 fn carry_out(
-    plan: &Plan,
+    plan: &Plan<'_>,
     arguments: &Arguments,
     circumstances: &Circumstances,
 ) -> Result<Vec<Measurement>> {

@@ -17,8 +17,8 @@ use self::{
     verdict::Verdict,
 };
 use crate::bench::{
-    circumstances::Circumstances, crew, engine::EngineName, fixture, job::Task,
-    measurement::figures,
+    built_in::BuiltIn, circumstances::Circumstances, crew, fixture, job::Task,
+    measurement::figures, sqlite_file::SqliteFile,
 };
 
 /// Rows of this size let the shell count a few hundred thousand of them without taking the cores from the writers.
@@ -55,9 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut screen = Screen::new(seconds);
     let mut verdicts = Vec::new();
-    for (engine, title) in
-        [(EngineName::Manyhands, "Manyhands"), (EngineName::Stock, "stock SQLite")]
-    {
+    for (engine, title) in [(BuiltIn::Manyhands, "Manyhands"), (BuiltIn::Stock, "stock SQLite")] {
         verdicts.push(perform(arguments, engine, title, &shell, &mut screen)?);
     }
     drop(screen);
@@ -69,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// One engine, from its empty file to the verdict on it.
 fn perform(
     arguments: &Arguments,
-    engine: EngineName,
+    engine: BuiltIn,
     title: &'static str,
     shell: &Shell,
     screen: &mut Screen,
@@ -78,10 +76,10 @@ fn perform(
         tempfile::Builder::new().prefix("manyhands-demo-").tempdir_in(&arguments.directory)?;
     let database = place.path().join("demo.db");
     let task = Task::Insert { threads: 1, value_bytes: VALUE_BYTES, seconds: arguments.seconds };
-    fixture::prepare(&database, &task)?;
+    let tables = SqliteFile::create(&database, &fixture::schema(&task))?;
     let mut act = screen.act(title);
     let reader = LiveReader::start(shell.clone(), database.clone());
-    let outcome = crew::work(engine, &task, arguments.processes, &database, 1, |glimpse| {
+    let outcome = crew::work(&engine, &task, arguments.processes, &tables, 1, |glimpse| {
         act.show(glimpse, reader.rows());
     });
     drop(reader);

@@ -1,84 +1,9 @@
-//! The `manyhands` command: run SQL on a file, measure Manyhands beside its peers, show the main job.
-//!
-//! One rule shapes everything here: this process never opens a database through Manyhands while it measures or checks.
-//! Manyhands changes SQLite's system calls for its whole process, so every measurement runs in fresh worker processes
-//! (the hidden `worker` subcommand), and every check runs on stock SQLite here.
-
-mod exec;
-
-mod bench;
-
-mod demo;
-
-mod figure;
-
-mod limits;
+//! The `manyhands` command, with the engines of every build.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-
-/// Many hands write one SQLite file at once.
-#[derive(Parser)]
-#[command(name = "manyhands", version, about, propagate_version = true)]
-struct CommandLine {
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// What the command can do.
-#[derive(Subcommand)]
-enum Command {
-    /// Run SQL on a database file and print the rows.
-    Exec(exec::Arguments),
-    /// Measure a workload on Manyhands and on stock SQLite in the same run.
-    Bench(bench::Arguments),
-    /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
-    Demo(demo::Arguments),
-    /// One process of a measurement; started by `bench` and `demo`, which talk to it through its stdin and stdout.
-    #[command(hide = true)]
-    Worker {
-        /// The job, as JSON.
-        job: String,
-    },
-}
+use manyhands_cli::bench::engines::Engines;
 
 fn main() -> ExitCode {
-    let outcome = match CommandLine::parse().command {
-        Command::Exec(arguments) => exec::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Worker { job } => bench::worker::run(&job),
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("manyhands: {}", sentence(&error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// The error and its causes; a cause that the error's own text tells already is left out.
-fn sentence(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
-        match (told.is_empty(), told.contains(&cause)) {
-            (true, _) => cause,
-            (false, true) => told,
-            (false, false) => format!("{told}: {cause}"),
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Nobody wants to read one message twice.
-    #[test]
-    fn causes_are_told_once() {
-        let error =
-            anyhow::anyhow!("no such table: t").context("no such table: t").context("open x");
-        assert_eq!(sentence(&error), "open x: no such table: t");
-    }
+    manyhands_cli::run(&Engines::built_in())
 }

@@ -145,7 +145,7 @@ fn decode(record: &[u8]) -> [u64; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{engine::EngineName, job::Task};
+    use crate::bench::job::Task;
 
     /// Commits and errors add up, waits do not: the worst one counts.
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let board = Board::new(2 * 2).expect("a temporary file");
         for (member, ms) in [(0, 5), (1, 7)] {
             let job = Job {
-                engine: EngineName::Stock,
+                engine: "stock".to_owned(),
                 task: Task::Count { threads: 2, seconds: 1.0 },
                 database: "unused".into(),
                 board: board.path().to_owned(),

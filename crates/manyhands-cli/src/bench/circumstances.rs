@@ -1,6 +1,10 @@
 //! Where and how a measurement ran: it stands beside each figure, since only figures of one run may be compared.
 
-use std::{fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -24,6 +28,12 @@ pub struct Circumstances {
     pub commit: Option<String>,
     /// Version of the stock SQLite.
     pub sqlite: String,
+    /// Program and version of each engine that takes part, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub engines: BTreeMap<&'static str, String>,
+    /// Engines that do not take part, with the reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<&'static str, String>,
 }
 
 impl Circumstances {
@@ -41,15 +51,22 @@ impl Circumstances {
             manyhands: env!("CARGO_PKG_VERSION").to_owned(),
             commit: std::env::var("MANYHANDS_COMMIT").ok(),
             sqlite: rusqlite::version().to_owned(),
+            engines: BTreeMap::new(),
+            left_out: BTreeMap::new(),
         })
     }
 
     /// One line for the head of a table.
     pub fn headline(&self) -> String {
         let Self { machine, cores, kernel, file_system, manyhands, sqlite, .. } = self;
-        format!(
-            "{machine}, {cores} cores, Linux {kernel}, {file_system}; Manyhands {manyhands}, SQLite {sqlite}"
-        )
+        // Engines that are one program in several ways share a version.
+        let programs: BTreeSet<String> =
+            [format!("Manyhands {manyhands}"), format!("SQLite {sqlite}")]
+                .into_iter()
+                .chain(self.engines.values().cloned())
+                .collect();
+        let programs: Vec<String> = programs.into_iter().collect();
+        format!("{machine}, {cores} cores, Linux {kernel}, {file_system}; {}", programs.join(", "))
     }
 
     /// A reason not to trust the figures, if there is one.

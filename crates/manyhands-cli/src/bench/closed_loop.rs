@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     board::{Place, Places},
-    engine::{Client, Effort, Engine, Parameter, Refusal},
+    engine::{Client, Effort, Engine, Opened, Parameter, Refusal},
     fixture::COUNTER_ROWS,
     job::{Job, LongJob, Report, Task},
     long_job,
@@ -30,17 +30,16 @@ const SHORT_VALUE: [u8; 100] = [0x5a; 100];
 /// What the clients of the process share.
 struct Shift<'job> {
     job: &'job Job,
-    engine: &'job dyn Engine,
+    opened: &'job dyn Opened,
     /// Set when the long transaction has ended: the clients beside it end too.
     long_job: OnceLock<LongJob>,
 }
 
 /// Runs a task whose clients are threads.
-pub fn run(job: &Job) -> Result<Report> {
+pub fn run(job: &Job, engine: &dyn Engine) -> Result<Report> {
     let label = format!("worker {}", job.member);
-    let engine =
-        job.engine.open(&job.database, WRITE_TIMEOUT, &label).context("open the database")?;
-    let shift = Shift { job, engine: engine.as_ref(), long_job: OnceLock::new() };
+    let opened = engine.open(&job.database, WRITE_TIMEOUT, &label).context("open the database")?;
+    let shift = Shift { job, opened: opened.as_ref(), long_job: OnceLock::new() };
     let places = Arc::new(Places::open(job).context("open the board")?);
     thread::scope(|scope| {
         let (connected, connections) = channel();
@@ -86,7 +85,7 @@ fn client<'places>(
     connected: &Sender<Result<(), Refusal>>,
     started: &Receiver<Instant>,
 ) -> Result<Option<Tally<'places>>> {
-    let mut client = match shift.engine.connect() {
+    let mut client = match shift.opened.connect() {
         Ok(client) => client,
         Err(refusal) => {
             // It fails only if the others are gone already.
@@ -109,11 +108,11 @@ fn client<'places>(
     match shift.job.task {
         Task::Insert { value_bytes, .. } => {
             let value: Vec<u8> = (0..value_bytes).map(|index| (index ^ number) as u8).collect();
-            repeat(client, &mut tally, is_over, |client, _, _| insert(client, &value));
+            repeat(client, &mut tally, is_over, |client, _, effort| insert(client, &value, effort));
         }
-        Task::Count { .. } => repeat(client, &mut tally, is_over, |client, round, _| {
+        Task::Count { .. } => repeat(client, &mut tally, is_over, |client, round, effort| {
             let id = 1 + (number as i64 + round) % COUNTER_ROWS;
-            client.write("UPDATE t SET a = a + 1 WHERE id = ?1", Parameter::Integer(id))
+            client.write("UPDATE t SET a = a + 1 WHERE id = ?1", Parameter::Integer(id), effort)
         }),
         Task::Transact { shape, .. } => {
             let seed = shift.job.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
@@ -129,7 +128,9 @@ fn client<'places>(
             return Ok(None);
         }
         Task::Mixed { .. } => {
-            repeat(client, &mut tally, is_over, |client, _, _| insert(client, &SHORT_VALUE));
+            repeat(client, &mut tally, is_over, |client, _, effort| {
+                insert(client, &SHORT_VALUE, effort)
+            });
         }
         Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
             bail!("not a closed loop: {:?}", shift.job.task)
@@ -138,8 +139,8 @@ fn client<'places>(
     Ok(Some(tally))
 }
 
-fn insert(client: &mut dyn Client, value: &[u8]) -> Result<(), Refusal> {
-    client.write("INSERT INTO t(v) VALUES (?1)", Parameter::Blob(value))
+fn insert(client: &mut dyn Client, value: &[u8], effort: &mut Effort) -> Result<(), Refusal> {
+    client.write("INSERT INTO t(v) VALUES (?1)", Parameter::Blob(value), effort)
 }
 
 /// Writes until it is over.

@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     board::{Board, Totals},
-    engine::EngineName,
+    engine::{Engine, Tables},
     job::{Job, Message, Report, Task},
     worker::monotonic_ns,
 };
@@ -37,23 +37,23 @@ pub struct Glimpse {
     pub totals: Totals,
 }
 
-/// Lets `processes` workers do `task` on `database`, and returns a report of each.
+/// Lets `processes` workers do `task` on the tables, and returns a report of each.
 ///
 /// # Errors
 /// If a worker fails or does not answer. Then nothing is known about what was acknowledged.
 pub fn work(
-    engine: EngineName,
+    engine: &dyn Engine,
     task: &Task,
     processes: usize,
-    database: &std::path::Path,
+    tables: &dyn Tables,
     seed: u64,
     mut on_tick: impl FnMut(Glimpse),
 ) -> Result<Vec<Report>> {
     let board = Board::new(processes * task.clients()).context("create the board")?;
     let jobs = (0..processes).map(|member| Job {
-        engine,
+        engine: engine.name().to_owned(),
         task: task.clone(),
-        database: database.to_owned(),
+        database: tables.database().to_owned(),
         board: board.path().to_owned(),
         board_interval_ms: board_interval(processes).as_millis() as u64,
         member,

@@ -1,130 +1,90 @@
-//! What a measurement needs of an engine: open a file, connect, write.
+//! What the harness needs of an engine: its name and version, tables to measure on and to check afterwards, clients
+//! that write.
 //!
-//! All engines run the same SQL on the same file at the durability in their name. A worker process uses one engine only.
+//! All engines run the same SQL on tables of the same contents, at the durability in their name. The command's process
+//! prepares and checks the tables; a worker process opens one engine only.
+//!
+//! A program adds engines of its own to [`super::engines::Engines`]: the harness knows them by this trait alone.
 
 use std::{fmt, path::Path, time::Duration};
 
-use clap::ValueEnum;
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{engine_manyhands, engine_stock};
+use super::workload::Workload;
 
-/// An engine at a durability, and how it begins a transaction of several statements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineName {
-    /// Manyhands, synchronous=FULL; transactions are optimistic.
-    Manyhands,
-    /// Manyhands, synchronous=NORMAL.
-    ManyhandsNormal,
-    /// Manyhands, FULL; transactions hold the turn.
-    ManyhandsImmediate,
-    /// Manyhands, NORMAL; transactions hold the turn.
-    ManyhandsImmediateNormal,
-    /// Stock SQLite: WAL, synchronous=FULL, busy timeout; BEGIN IMMEDIATE.
-    Stock,
-    /// Stock SQLite, synchronous=NORMAL.
-    StockNormal,
-    /// Stock SQLite, FULL; BEGIN, and the application runs a transaction again that SQLite refused.
-    StockDeferred,
-    /// Stock SQLite, NORMAL; BEGIN, and again.
-    StockDeferredNormal,
-    /// Stock SQLite, FULL, one application mutex around each write.
-    StockMutex,
-    /// Stock SQLite, NORMAL, one application mutex around each write.
-    StockMutexNormal,
-}
-
-impl EngineName {
+/// An engine: what the command line names.
+pub trait Engine: Send + Sync {
     /// The name as on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Manyhands => "manyhands",
-            Self::ManyhandsNormal => "manyhands-normal",
-            Self::ManyhandsImmediate => "manyhands-immediate",
-            Self::ManyhandsImmediateNormal => "manyhands-immediate-normal",
-            Self::Stock => "stock",
-            Self::StockNormal => "stock-normal",
-            Self::StockDeferred => "stock-deferred",
-            Self::StockDeferredNormal => "stock-deferred-normal",
-            Self::StockMutex => "stock-mutex",
-            Self::StockMutexNormal => "stock-mutex-normal",
-        }
-    }
+    fn name(&self) -> &'static str;
 
-    /// Does a mutex of the application order the writers? It cannot order processes.
-    pub fn has_application_mutex(self) -> bool {
-        matches!(self, Self::StockMutex | Self::StockMutexNormal)
-    }
+    /// Program and version, as the report shows them; an error says why the engine cannot be had here.
+    fn version(&self) -> Result<String, Refusal>;
 
-    /// Does a transaction hold the only right to write, from its beginning?
-    pub fn is_immediate(self) -> bool {
-        !matches!(
-            self,
-            Self::Manyhands
-                | Self::ManyhandsNormal
-                | Self::StockDeferred
-                | Self::StockDeferredNormal
-        )
-    }
+    /// Does it take part if the user names no engine?
+    fn is_default(&self, workload: Workload, in_transaction: bool) -> bool;
 
-    /// Is it another one only in transactions of several statements?
-    pub fn is_about_transactions(self) -> bool {
-        matches!(
-            self,
-            Self::ManyhandsImmediate
-                | Self::ManyhandsImmediateNormal
-                | Self::StockDeferred
-                | Self::StockDeferredNormal
-        )
-    }
+    /// Can it run this workload? The error says why not.
+    fn accepts(&self, workload: Workload, in_transaction: bool) -> Result<(), String>;
 
-    /// Are commits durable only at the next checkpoint?
-    pub fn is_normal(self) -> bool {
-        matches!(
-            self,
-            Self::ManyhandsNormal
-                | Self::ManyhandsImmediateNormal
-                | Self::StockNormal
-                | Self::StockDeferredNormal
-                | Self::StockMutexNormal
-        )
-    }
+    /// Creates the tables of one measurement, with what is its own in `directory`, which is empty. `schema` is plain
+    /// SQL of SQLite.
+    fn prepare(&self, directory: &Path, schema: &str) -> Result<Box<dyn Tables>>;
 
-    /// Opens the file at `database`; writers wait for their turn at most `timeout`.
-    pub fn open(
-        self,
+    /// Opens what [`Tables::database`] names, in a worker; writers wait for their turn at most `timeout`.
+    fn open(
+        &self,
         database: &Path,
         timeout: Duration,
         label: &str,
-    ) -> Result<Box<dyn Engine>, Refusal> {
-        match self {
-            Self::Manyhands
-            | Self::ManyhandsNormal
-            | Self::ManyhandsImmediate
-            | Self::ManyhandsImmediateNormal => {
-                engine_manyhands::open(self, database, timeout, label)
-            }
-            Self::Stock
-            | Self::StockNormal
-            | Self::StockDeferred
-            | Self::StockDeferredNormal
-            | Self::StockMutex
-            | Self::StockMutexNormal => Ok(engine_stock::open(self, database, timeout)),
-        }
+    ) -> Result<Box<dyn Opened>, Refusal>;
+}
+
+/// The tables of one measurement, as the command sees them. What is in no file of the measurement's directory goes when
+/// this is dropped.
+pub trait Tables: Send + Sync {
+    /// Where the workers find them.
+    fn database(&self) -> &Path;
+
+    /// Asks for one number, after the workers have ended.
+    fn number(&self, sql: &str) -> Result<i64>;
+
+    /// Asks the engine whether its files are sound; an error says what is wrong.
+    fn check_integrity(&self) -> Result<()>;
+
+    /// What a server beside the workers has used so far; `None` if the workers do all themselves.
+    fn server_usage(&self) -> Option<ServerUsage> {
+        None
     }
 }
 
-/// An open file, shared by the threads of a worker.
-pub trait Engine: Send + Sync {
+/// What a server used; all but the memory only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ServerUsage {
+    /// CPU seconds, user and system, of all its processes.
+    pub cpu_s: f64,
+    /// Memory of all its processes together, pages that they share counted once.
+    pub memory_bytes: u64,
+    /// Calls of fsync and fdatasync; `None` where nobody counts them.
+    pub syncs: Option<u64>,
+}
+
+/// An open database, shared by the threads of a worker.
+pub trait Opened: Send + Sync {
     /// One more connection, for one thread.
     fn connect(&self) -> Result<Box<dyn Client>, Refusal>;
 }
 
 /// A connection.
 pub trait Client: Send {
-    /// Runs one writing statement in a transaction of its own; when it returns, the engine has acknowledged it.
-    fn write(&mut self, sql: &str, parameter: Parameter<'_>) -> Result<(), Refusal>;
+    /// Runs one writing statement in a transaction of its own, again if the engine's documentation tells its users to;
+    /// what that took is added to `effort`. When it returns, the engine has acknowledged it.
+    fn write(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        effort: &mut Effort,
+    ) -> Result<(), Refusal>;
 
     /// Runs `work` in a transaction and commits it, again if the engine works like this; what that took is added to
     /// `effort`. When it returns, the engine has acknowledged it.

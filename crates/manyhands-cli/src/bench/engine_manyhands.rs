@@ -4,13 +4,16 @@ use std::{path::Path, time::Duration};
 
 use manyhands::{Connection, Database, Durability, Error, Transaction, Value, params};
 
-use super::engine::{Client, Effort, Engine, EngineName, Parameter, Refusal, Statements, Work};
+use super::{
+    built_in::BuiltIn,
+    engine::{Client, Effort, Opened, Parameter, Refusal, Statements, Work},
+};
 
 /// Others had committed what a transaction saw differently.
 const CONFLICT: &str = "conflict";
 
 struct Manyhands {
-    name: EngineName,
+    name: BuiltIn,
     database: Database,
 }
 
@@ -23,18 +26,18 @@ struct ManyhandsStatements<'transaction, 'connection>(&'transaction mut Transact
 
 /// Manyhands on the file.
 pub fn open(
-    name: EngineName,
+    name: BuiltIn,
     database: &Path,
     timeout: Duration,
     label: &str,
-) -> Result<Box<dyn Engine>, Refusal> {
+) -> Result<Box<dyn Opened>, Refusal> {
     let durability = if name.is_normal() { Durability::Normal } else { Durability::Full };
     let database =
         Database::builder(database).durability(durability).timeout(timeout).label(label).open()?;
     Ok(Box::new(Manyhands { name, database }))
 }
 
-impl Engine for Manyhands {
+impl Opened for Manyhands {
     fn connect(&self) -> Result<Box<dyn Client>, Refusal> {
         let connection = self.database.connect()?;
         Ok(Box::new(ManyhandsClient { connection, is_immediate: self.name.is_immediate() }))
@@ -42,7 +45,12 @@ impl Engine for Manyhands {
 }
 
 impl Client for ManyhandsClient {
-    fn write(&mut self, sql: &str, parameter: Parameter<'_>) -> Result<(), Refusal> {
+    fn write(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        _effort: &mut Effort,
+    ) -> Result<(), Refusal> {
         match parameter {
             Parameter::None => self.connection.execute(sql, params![]),
             parameter => self.connection.execute(sql, &[value(parameter)]),

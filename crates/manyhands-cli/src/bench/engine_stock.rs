@@ -9,7 +9,10 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, ToSql, ffi::SQLITE_BUSY_SNAPSHOT, types::ToSqlOutput};
 
-use super::engine::{Client, Effort, Engine, EngineName, Parameter, Refusal, Statements, Work};
+use super::{
+    built_in::BuiltIn,
+    engine::{Client, Effort, Opened, Parameter, Refusal, Statements, Work},
+};
 use crate::limits::BUSY_PAUSES;
 
 /// SQLITE_BUSY: another writer has the lock.
@@ -18,7 +21,7 @@ const LOCKED: &str = "database is locked";
 const STALE: &str = "database is locked: the snapshot is stale";
 
 struct Stock {
-    name: EngineName,
+    name: BuiltIn,
     database: PathBuf,
     timeout: Duration,
     application_mutex: Arc<Mutex<()>>,
@@ -32,7 +35,7 @@ struct StockClient {
 }
 
 /// Stock SQLite on the file; nothing is opened before the first connection.
-pub fn open(name: EngineName, database: &Path, timeout: Duration) -> Box<dyn Engine> {
+pub fn open(name: BuiltIn, database: &Path, timeout: Duration) -> Box<dyn Opened> {
     Box::new(Stock {
         name,
         database: database.to_owned(),
@@ -41,7 +44,7 @@ pub fn open(name: EngineName, database: &Path, timeout: Duration) -> Box<dyn Eng
     })
 }
 
-impl Engine for Stock {
+impl Opened for Stock {
     fn connect(&self) -> Result<Box<dyn Client>, Refusal> {
         let connection = Connection::open(&self.database).map_err(refusal)?;
         connection.busy_timeout(self.timeout).map_err(refusal)?;
@@ -58,7 +61,12 @@ impl Engine for Stock {
 }
 
 impl Client for StockClient {
-    fn write(&mut self, sql: &str, parameter: Parameter<'_>) -> Result<(), Refusal> {
+    fn write(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        _effort: &mut Effort,
+    ) -> Result<(), Refusal> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refusal)?;
         let _turn = self.turn();
         match parameter {

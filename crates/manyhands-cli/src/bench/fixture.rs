@@ -1,14 +1,12 @@
-//! The database file of a measurement: created before it, checked after it, by stock SQLite, whatever the engine.
+//! The tables of a measurement: created before it, checked after it, in the command's process.
 //!
-//! The invariant: what the file holds is exactly what the clients were told. A row more is as wrong as a row less: the
+//! The invariant: what the tables hold is exactly what the clients were told. A row more is as wrong as a row less: the
 //! client was told that its write failed.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, ensure};
-use rusqlite::{Connection, OpenFlags};
 
 use super::{
+    engine::Tables,
     job::{Shape, Task},
     transactor::THINK_ROWS,
 };
@@ -36,17 +34,9 @@ pub struct Told {
     pub is_long_job_committed: bool,
 }
 
-/// Creates the file, in WAL mode, with the tables of the task.
-pub fn prepare(database: &Path, task: &Task) -> Result<()> {
-    let connection = Connection::open(database).context("create the database")?;
-    connection.pragma_update(None, "journal_mode", "WAL").context("switch to WAL")?;
-    let schema = format!("BEGIN; {}; COMMIT", schema(task));
-    connection.execute_batch(&schema).context("create the tables")?;
-    Ok(())
-}
-
-fn schema(task: &Task) -> String {
-    let rows = "CREATE TABLE t(id INTEGER PRIMARY KEY, v)";
+/// The tables of the task and their rows, as SQL of SQLite.
+pub fn schema(task: &Task) -> String {
+    let rows = "CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB)";
     match task {
         Task::Insert { .. }
         | Task::Transact { shape: Shape::Think { .. }, .. }
@@ -63,14 +53,16 @@ fn schema(task: &Task) -> String {
         Task::Transact { shape: Shape::Orm, .. } => {
             let cold = COLD_TABLES.map(|table| {
                 let rows = fill(table, COLD_TABLE_ROWS, "n, hex(randomblob(40))");
-                format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, v INTEGER, text); {rows};")
+                format!(
+                    "CREATE TABLE {table}(id INTEGER PRIMARY KEY, v INTEGER, text TEXT); {rows};"
+                )
             });
             let item = "CREATE TABLE item(id INTEGER PRIMARY KEY, mark INTEGER NOT NULL)";
             format!("{} {item}; {}", cold.concat(), counter("counter"))
         }
         Task::Mixed { .. } => format!(
             "{rows};
-             CREATE TABLE big(id INTEGER PRIMARY KEY, v INTEGER NOT NULL, text);
+             CREATE TABLE big(id INTEGER PRIMARY KEY, v INTEGER NOT NULL, text TEXT);
              CREATE TABLE result(total INTEGER NOT NULL);
              {}",
             fill("big", BIG_TABLE_ROWS, "n % 1000, hex(randomblob(40))")
@@ -92,17 +84,13 @@ fn fill(table: &str, rows: i64, values: &str) -> String {
     )
 }
 
-/// Holds the file what the clients were told, and is it sound? The error says what is wrong.
-pub fn verify(database: &Path, task: &Task, told: &Told) -> Result<()> {
-    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+/// Do the tables hold what the clients were told, and are their files sound? The error says what is wrong.
+pub fn verify(tables: &dyn Tables, task: &Task, told: &Told) -> Result<()> {
     for (what, expected) in expected(task, told)? {
-        let stored: i64 = connection.query_row(what, (), |row| row.get(0)).context(what)?;
+        let stored = tables.number(what).context(what)?;
         ensure!(stored == expected, "{what}: {stored} in the file, {expected} acknowledged");
     }
-    let verdict: String =
-        connection.query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))?;
-    ensure!(verdict == "ok", "integrity_check: {verdict}");
-    Ok(())
+    tables.check_integrity()
 }
 
 /// What the file is asked, and what it must answer.
@@ -139,6 +127,7 @@ fn expected(task: &Task, told: &Told) -> Result<Vec<(&'static str, i64)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::sqlite_file::SqliteFile;
     use crate::bench::think::{Think, ThinkKind};
 
     const NO_THINK: Think = Think { us: 0, kind: ThinkKind::Busy };
@@ -150,10 +139,10 @@ mod tests {
     fn check(task: &Task, sql: &str, told: Told, expected: Result<(), &str>) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let database = directory.path().join("check.db");
-        prepare(&database, task).expect("a fresh file");
-        let connection = Connection::open(&database).expect("just created");
+        let tables = SqliteFile::create(&database, &schema(task)).expect("a fresh file");
+        let connection = rusqlite::Connection::open(&database).expect("just created");
         connection.execute_batch(sql).expect("plain SQL");
-        let outcome = verify(&database, task, &told).map_err(|error| error.to_string());
+        let outcome = verify(&tables, task, &told).map_err(|error| error.to_string());
         assert_eq!(outcome, expected.map_err(str::to_owned));
     }
 

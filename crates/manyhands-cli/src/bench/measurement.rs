@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     circumstances::Circumstances,
     crew::{self, Glimpse},
-    engine::{Effort, EngineName},
+    engine::{Effort, Engine, Tables},
     fixture::{self, Told},
     job::{LongJob, Report, Task, count_error},
     latency::Latency,
@@ -34,8 +34,8 @@ pub struct Measurement {
     pub workload: &'static str,
     /// What was measured.
     pub cell: Cell,
-    /// On what.
-    pub engine: EngineName,
+    /// Name of the engine.
+    pub engine: &'static str,
     /// Which repetition, from 1.
     pub repetition: usize,
     /// The figures; none if the check failed.
@@ -106,27 +106,29 @@ impl Measurement {
 pub fn measure(
     workload: &'static str,
     cell: &Cell,
-    engine: EngineName,
+    engine: &dyn Engine,
     repetition: usize,
     directory: &Path,
     circumstances: &Circumstances,
     on_tick: impl FnMut(Glimpse),
 ) -> Result<Measurement> {
     let place = tempfile::Builder::new().prefix("manyhands-bench-").tempdir_in(directory)?;
-    let database = place.path().join("bench.db");
-    fixture::prepare(&database, &cell.task)?;
+    let tables = engine
+        .prepare(place.path(), &fixture::schema(&cell.task))
+        .with_context(|| format!("prepare the tables of {}", engine.name()))?;
     let outcome =
-        crew::work(engine, &cell.task, cell.processes, &database, repetition as u64, on_tick)
-            .and_then(|reports| checked_figures(&cell.task, &reports, &database));
+        crew::work(engine, &cell.task, cell.processes, tables.as_ref(), repetition as u64, on_tick)
+            .and_then(|reports| checked_figures(&cell.task, &reports, tables.as_ref()));
     let (figures, check) = match outcome {
         Ok(figures) => (Some(figures), "ok".to_owned()),
         Err(error) => (None, format!("{error:#}")),
     };
     let (cell, circumstances) = (cell.clone(), circumstances.clone());
+    let engine = engine.name();
     Ok(Measurement { workload, cell, engine, repetition, figures, check, circumstances })
 }
 
-fn checked_figures(task: &Task, reports: &[Report], database: &Path) -> Result<Figures> {
+fn checked_figures(task: &Task, reports: &[Report], tables: &dyn Tables) -> Result<Figures> {
     let figures = figures(task, reports);
     let is_in_file = match task {
         // Only the giant transactions of this workload write to the database.
@@ -138,7 +140,7 @@ fn checked_figures(task: &Task, reports: &[Report], database: &Path) -> Result<F
         ids_read_back: reports.iter().map(|report| report.ids_read_back).sum(),
         is_long_job_committed: figures.long_job.as_ref().is_some_and(|job| job.refusal.is_none()),
     };
-    fixture::verify(database, task, &told).context("check after the measurement")?;
+    fixture::verify(tables, task, &told).context("check after the measurement")?;
     ensure!(figures.acknowledged > 0, "nothing was acknowledged; errors: {:?}", figures.errors);
     Ok(figures)
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use super::{
     board::Places,
-    engine::{EngineName, Parameter, Refusal},
+    engine::{Effort, Engine, Parameter, Refusal},
     job::{Job, Report},
     latency::Latency,
     tally::{Tally, report},
@@ -18,14 +18,14 @@ use super::{
 use crate::limits::{STORM_PAUSE_MAX, STORM_TIMEOUT};
 
 /// Runs a `Storm` task.
-pub fn run(job: &Job, rounds: u32) -> Result<Report> {
+pub fn run(job: &Job, engine: &dyn Engine, rounds: u32) -> Result<Report> {
     let places = Arc::new(Places::open(job).context("open the board")?);
     let mut dice = fastrand::Rng::with_seed(job.seed);
     let mut tally = Tally::new(places.place(0), None);
     let mut insert_latency = Latency::new();
     let label = format!("worker {}", job.member);
     // A warm-up, for every engine: the storm is measured, not a program's first page faults.
-    drop(job.engine.open(&job.database, STORM_TIMEOUT, &label)?.connect()?);
+    drop(engine.open(&job.database, STORM_TIMEOUT, &label)?.connect()?);
     let start = wait_for_start(job, &places)?;
     let before = Usage::now();
     sleep_until(start);
@@ -33,7 +33,7 @@ pub fn run(job: &Job, rounds: u32) -> Result<Report> {
         // Before the round and not after it: processes in a storm are not in step.
         thread::sleep(STORM_PAUSE_MAX.mul_f64(dice.f64()));
         let began = Instant::now();
-        let outcome = round(job.engine, &job.database, &label, &mut insert_latency);
+        let outcome = round(engine, &job.database, &label, &mut insert_latency, &mut tally.effort);
         let ended = Instant::now();
         tally.note(ended, ended - began, outcome);
     }
@@ -45,14 +45,15 @@ pub fn run(job: &Job, rounds: u32) -> Result<Report> {
 
 /// One round, closing included.
 fn round(
-    engine: EngineName,
+    engine: &dyn Engine,
     database: &Path,
     label: &str,
     insert_latency: &mut Latency,
+    effort: &mut Effort,
 ) -> Result<(), Refusal> {
     let mut client = engine.open(database, STORM_TIMEOUT, label)?.connect()?;
     let began = Instant::now();
-    let outcome = client.write("INSERT INTO test DEFAULT VALUES", Parameter::None);
+    let outcome = client.write("INSERT INTO test DEFAULT VALUES", Parameter::None, effort);
     insert_latency.record(began.elapsed());
     outcome
 }
@@ -61,8 +62,10 @@ fn round(
 mod tests {
     use super::*;
     use crate::bench::{
+        built_in::BuiltIn,
         fixture::{self, Told},
         job::Task,
+        sqlite_file::SqliteFile,
     };
 
     /// A round leaves one row and no open file behind: the next one starts from nothing.
@@ -71,15 +74,16 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let database = directory.path().join("storm.db");
         let task = Task::Storm { rounds: 2, python: None };
-        fixture::prepare(&database, &task).expect("a fresh file");
+        let tables = SqliteFile::create(&database, &fixture::schema(&task)).expect("a fresh file");
         let mut latency = Latency::new();
         for _ in 0..2 {
-            round(EngineName::Stock, &database, "test", &mut latency).expect("nobody else writes");
+            round(&BuiltIn::Stock, &database, "test", &mut latency, &mut Effort::default())
+                .expect("nobody else writes");
         }
         assert_eq!(latency.count(), 2);
         assert!(latency.max() > std::time::Duration::ZERO);
         assert!(!directory.path().join("storm.db-wal").exists(), "the last close removes the WAL");
         let told = Told { operations: 2, ..Told::default() };
-        fixture::verify(&database, &task, &told).expect("two rows");
+        fixture::verify(&tables, &task, &told).expect("two rows");
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use comfy_table::Table;
 
 use super::{
-    engine::EngineName,
     job::count_error,
     latency::Latency,
     layout::{add, empty, spread},
@@ -15,7 +14,7 @@ use super::{
 use crate::figure;
 
 /// The engine that the ratios are relative to.
-const BASELINE: EngineName = EngineName::Stock;
+const BASELINE: &str = "stock";
 
 const HEADERS: [&str; 14] = [
     "",
@@ -40,7 +39,7 @@ pub fn table(measurements: &[Measurement]) -> Table {
     for (cell, engines) in groups(measurements) {
         let baseline = baseline_of(&engines);
         let rows = engines.iter().map(|(engine, repetitions)| {
-            let mut row = vec![engine.name().to_owned()];
+            let mut row = vec![(*engine).to_owned()];
             if figures(repetitions).next().is_some() {
                 row.extend(columns(repetitions, &baseline));
             } else {
@@ -65,8 +64,7 @@ pub fn insert_table(measurements: &[Measurement]) -> Option<Table> {
                 spread(inserts.iter().map(|one| one.quantile(share).as_secs_f64()), figure::time)
             };
             let times = [0.5, 0.9, 0.99, 0.999, 1.0].map(time);
-            (!inserts.is_empty())
-                .then(|| [engine.name().to_owned()].into_iter().chain(times).collect())
+            (!inserts.is_empty()).then(|| [(*engine).to_owned()].into_iter().chain(times).collect())
         });
         add(&mut table, &cell.label, rows.collect());
     }
@@ -104,8 +102,7 @@ pub fn errors(measurements: &[Measurement]) -> Vec<String> {
             for (kind, count) in figures(&repetitions).flat_map(|one| &one.errors) {
                 count_error(&mut errors, kind, *count);
             }
-            let line =
-                |(kind, count)| format!("{}, {}: {count} x {kind:?}", cell.label, engine.name());
+            let line = |(kind, count)| format!("{}, {engine}: {count} x {kind:?}", cell.label);
             lines.extend(errors.into_iter().map(line));
         }
     }
@@ -120,9 +117,8 @@ pub fn failures(measurements: &[Measurement]) -> Vec<String> {
         .map(|measurement| {
             let Measurement { workload, cell, engine, repetition, check, .. } = measurement;
             format!(
-                "CHECK FAILED: {workload}, {}, {}, repetition {repetition}: {check}",
-                cell.label,
-                engine.name()
+                "CHECK FAILED: {workload}, {}, {engine}, repetition {repetition}: {check}",
+                cell.label
             )
         })
         .collect()
@@ -162,7 +158,7 @@ fn rate(measurement: &Measurement) -> Option<f64> {
 }
 
 /// The repetitions of each engine.
-type Engines<'all> = Vec<(EngineName, Vec<&'all Measurement>)>;
+type Engines<'all> = Vec<(&'static str, Vec<&'all Measurement>)>;
 
 /// By cell, then by engine: repetitions run in changing order, the table keeps what belongs together.
 pub fn groups(measurements: &[Measurement]) -> Vec<(&Cell, Engines<'_>)> {
@@ -195,6 +191,7 @@ pub mod tests {
 
     use super::*;
     use crate::bench::{
+        built_in::BuiltIn,
         circumstances::Circumstances,
         engine::Effort,
         job::{Report, Task},
@@ -205,7 +202,7 @@ pub mod tests {
     pub fn measured_with(
         label: &str,
         task: Task,
-        engine: EngineName,
+        engine: BuiltIn,
         change: impl FnOnce(&mut Report),
     ) -> Measurement {
         let mut report = Report {
@@ -228,7 +225,7 @@ pub mod tests {
             workload: "test",
             figures: Some(measurement::figures(&task, &[report])),
             cell: Cell { label: label.to_owned(), task, processes: 1 },
-            engine,
+            engine: engine.name(),
             repetition: 1,
             check: "ok".to_owned(),
             circumstances: Circumstances::in_directory(std::path::Path::new("/"))
@@ -236,7 +233,7 @@ pub mod tests {
         }
     }
 
-    fn measured(engine: EngineName, repetition: usize, commits: Option<u64>) -> Measurement {
+    fn measured(engine: BuiltIn, repetition: usize, commits: Option<u64>) -> Measurement {
         let task = Task::Count { threads: 2, seconds: 1.0 };
         let mut measured = measured_with("2 writers", task, engine, |report| {
             let commits = commits.unwrap_or_default();
@@ -265,7 +262,7 @@ pub mod tests {
     /// Median and range over repetitions that ran in changing order; the ratio is the median of the pairs' ratios.
     #[test]
     fn rows_of_a_table() {
-        use EngineName::{Manyhands, Stock};
+        use BuiltIn::{Manyhands, Stock};
         let order = [(Manyhands, 1, 300), (Stock, 1, 100), (Stock, 2, 100), (Manyhands, 2, 500)];
         let all =
             order.map(|(engine, repetition, commits)| measured(engine, repetition, Some(commits)));
@@ -284,7 +281,7 @@ pub mod tests {
     /// An engine whose checks all failed has no figure; one failed repetition takes only its own out.
     #[test]
     fn a_failed_check_has_no_figure() {
-        use EngineName::{Manyhands, Stock};
+        use BuiltIn::{Manyhands, Stock};
         let all =
             [measured(Manyhands, 1, None), measured(Stock, 1, None), measured(Stock, 2, Some(100))];
         let table = table(&all);

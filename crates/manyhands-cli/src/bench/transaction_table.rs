@@ -23,7 +23,7 @@ pub fn transaction_table(measurements: &[Measurement]) -> Option<Table> {
         let rows = engines.iter().map(|(engine, repetitions)| {
             let all = || figures(repetitions);
             vec![
-                engine.name().to_owned(),
+                (*engine).to_owned(),
                 spread(all().map(|one| one.commits_per_s), figure::count),
                 spread(all().filter_map(|one| one.rows_per_s), figure::count),
                 spread(all().map(|one| one.effort.conflicts as f64), figure::count),
@@ -62,7 +62,7 @@ pub fn long_job_table(measurements: &[Measurement]) -> Option<Table> {
                 engines.iter().find(|(other, _)| other == engine).map(|(_, all)| p99s(all))
             });
             vec![
-                engine.name().to_owned(),
+                (*engine).to_owned(),
                 format!("{committed} of {}", jobs.len()),
                 spread(jobs.iter().map(|job| job.retries as f64), figure::count),
                 spread(jobs.iter().map(|job| job.elapsed_s), figure::time),
@@ -81,7 +81,7 @@ pub fn refused_long_jobs(measurements: &[Measurement]) -> Vec<String> {
     let refused = measurements.iter().filter_map(|measurement| {
         let Measurement { cell, engine, repetition, figures, .. } = measurement;
         let refusal = figures.as_ref()?.long_job.as_ref()?.refusal.as_ref()?;
-        let (label, engine) = (&cell.label, engine.name());
+        let label = &cell.label;
         Some(format!("{label}, {engine}, repetition {repetition}: the long job: {refusal:?}"))
     });
     refused.collect()
@@ -103,7 +103,8 @@ mod tests {
 
     use super::*;
     use crate::bench::{
-        engine::{Effort, EngineName},
+        built_in::BuiltIn,
+        engine::Effort,
         job::Shape,
         table::tests::{cells, measured_with},
         think::{Think, ThinkKind},
@@ -114,7 +115,7 @@ mod tests {
     fn retries_and_rows() {
         let shape = Shape::Think { think: Think { us: 0, kind: ThinkKind::Busy } };
         let task = Task::Transact { threads: 2, shape, seconds: 1.0 };
-        let one = measured_with("2 threads", task, EngineName::StockDeferred, |report| {
+        let one = measured_with("2 threads", task, BuiltIn::StockDeferred, |report| {
             (report.acknowledged, report.acknowledged_in_time) = (200, 200);
             report.effort = Effort { retries: 30, conflicts: 20 };
         });
@@ -129,7 +130,7 @@ mod tests {
     #[test]
     fn the_long_job_and_the_writers_beside_it() {
         let task = |long_job| Task::Mixed { threads: 2, long_job, seconds: 1.0 };
-        let engine = EngineName::Stock;
+        let engine = BuiltIn::Stock;
         let alone = measured_with("alone", task(None), engine, |report| {
             report.latency.record(Duration::from_millis(10));
         });

@@ -19,6 +19,7 @@ use rustix::{
 use super::{
     board::Places,
     closed_loop,
+    engines::Engines,
     job::{Job, Message, Task},
     physics, storm,
 };
@@ -26,15 +27,16 @@ use super::{
 /// What a worker exits with when the command is gone.
 const ABANDONED: i32 = 3;
 
-/// Runs the job that the command gave as JSON.
-pub fn run(job: &str) -> Result<ExitCode> {
+/// Runs the job that the command gave as JSON, on one of the engines that both know: they are the same program.
+pub fn run(job: &str, engines: &Engines) -> Result<ExitCode> {
     let job: Job = serde_json::from_str(job)
         .context("`manyhands worker` is started by bench and demo only")?;
+    let engine = engines.find(&job.engine)?;
     let outcome = match job.task {
         Task::Insert { .. } | Task::Count { .. } | Task::Transact { .. } | Task::Mixed { .. } => {
-            closed_loop::run(&job)
+            closed_loop::run(&job, engine)
         }
-        Task::Storm { rounds, .. } => storm::run(&job, rounds),
+        Task::Storm { rounds, .. } => storm::run(&job, engine, rounds),
         Task::Physics { limit, seconds } => physics::run(&job, limit, seconds),
         Task::Echo => return physics::echo().map(|()| ExitCode::SUCCESS),
     };

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::engine::EngineName;
+use super::built_in::BuiltIn;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,9 +52,9 @@ impl Workload {
         }
     }
 
-    /// The engines to compare, if the user names none.
-    pub fn engines(self, in_transaction: bool) -> Vec<EngineName> {
-        use EngineName::{Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex};
+    /// The engines of every build to compare, if the user names none.
+    pub fn engines(self, in_transaction: bool) -> Vec<BuiltIn> {
+        use BuiltIn::{Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex};
         match self {
             _ if self.has_transactions(in_transaction) => {
                 vec![Manyhands, ManyhandsImmediate, Stock, StockDeferred]
@@ -62,59 +62,6 @@ impl Workload {
             Self::Threads | Self::Counter => vec![Manyhands, Stock, StockMutex],
             Self::Limits => vec![Stock],
             _ => vec![Manyhands, Stock],
-        }
-    }
-
-    /// Can this engine run it? The error says why not.
-    pub fn accepts(self, engine: EngineName, in_transaction: bool) -> Result<(), String> {
-        let name = engine.name();
-        match self {
-            Self::Storm if engine.has_application_mutex() => {
-                Err(format!("{name}: a mutex of the application cannot order processes"))
-            }
-            Self::Limits if engine != EngineName::Stock => {
-                Err(format!("{name}: limits measures the machine, not an engine"))
-            }
-            _ if engine.is_about_transactions() && !self.has_transactions(in_transaction) => {
-                Err(format!("{name}: {} has no transactions of several statements", self.name()))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A mutex in each of 200 processes would be a mutex in name only.
-    #[test]
-    fn no_application_mutex_in_the_storm() {
-        assert!(Workload::Storm.accepts(EngineName::StockMutex, false).is_err());
-        assert!(Workload::Storm.accepts(EngineName::StockNormal, false).is_ok());
-        assert!(Workload::Threads.accepts(EngineName::StockMutex, false).is_ok());
-        assert!(Workload::Limits.accepts(EngineName::Manyhands, false).is_err());
-    }
-
-    /// How a transaction begins makes a difference only where there is one.
-    #[test]
-    fn beginnings_where_there_are_transactions() {
-        let deferred = EngineName::StockDeferredNormal;
-        assert!(Workload::Counter.accepts(deferred, false).is_err());
-        assert!(Workload::Counter.accepts(deferred, true).is_ok());
-        assert!(Workload::Threads.accepts(deferred, true).is_err());
-        assert!(Workload::Orm.accepts(deferred, false).is_ok());
-    }
-
-    /// Every workload can run what it compares by default.
-    #[test]
-    fn default_engines_are_accepted() {
-        for &workload in Workload::value_variants() {
-            for in_transaction in [false, true] {
-                for engine in workload.engines(in_transaction) {
-                    assert_eq!(workload.accepts(engine, in_transaction), Ok(()));
-                }
-            }
         }
     }
 }
