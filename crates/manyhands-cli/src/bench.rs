@@ -82,7 +82,7 @@ use self::{
     engines::Engines,
     measurement::{Cell, Measurement, measure},
     transaction_table::{long_job_table, refused_long_jobs, transaction_table},
-    workload::Workload,
+    workload::{Demand, Workload},
 };
 use crate::figure;
 
@@ -164,20 +164,24 @@ impl<'engines> Plan<'engines> {
         circumstances: &mut Circumstances,
     ) -> Result<Self> {
         let (workload, dimensions) = (arguments.workload, &arguments.dimensions);
-        let in_transaction = dimensions.in_transaction;
+        let demand = Demand {
+            workload,
+            in_transaction: dimensions.in_transaction,
+            is_python: dimensions.python().is_some(),
+        };
         ensure!(arguments.repeat > 0, "--repeat must be at least 1");
         dimensions.check()?;
         let candidates = match &arguments.engines {
             Some(names) => names.iter().map(|name| known.find(name)).collect::<Result<_>>()?,
             None => {
-                let is_default = |engine: &&dyn Engine| engine.is_default(workload, in_transaction);
+                let is_default = |engine: &&dyn Engine| engine.is_default(demand);
                 known.all().filter(is_default).collect::<Vec<_>>()
             }
         };
         let mut engines = Vec::new();
         for engine in candidates {
             let name = engine.name();
-            match (engine.accepts(workload, in_transaction), engine.version()) {
+            match (engine.accepts(demand), engine.version()) {
                 // Whoever asked for it by name has made a mistake.
                 (Err(reason), _) if arguments.engines.is_some() => {
                     return Err(anyhow!("{name}: {reason}"));

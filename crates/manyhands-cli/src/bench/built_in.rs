@@ -8,7 +8,7 @@ use super::{
     engine::{Engine, Opened, Refusal, Tables},
     engine_manyhands, engine_stock,
     sqlite_file::SqliteFile,
-    workload::Workload,
+    workload::{Demand, Workload},
 };
 
 /// Manyhands or stock SQLite at a durability, and how it begins a transaction of several statements.
@@ -129,19 +129,20 @@ impl Engine for BuiltIn {
         })
     }
 
-    fn is_default(&self, workload: Workload, in_transaction: bool) -> bool {
-        workload.engines(in_transaction).contains(self)
+    fn is_default(&self, demand: Demand) -> bool {
+        demand.engines().contains(self)
     }
 
-    fn accepts(&self, workload: Workload, in_transaction: bool) -> Result<(), String> {
-        match workload {
+    fn accepts(&self, demand: Demand) -> Result<(), String> {
+        match demand.workload {
             Workload::Storm if self.has_application_mutex() => {
                 Err("a mutex of the application cannot order processes".to_owned())
             }
             Workload::Limits if *self != Self::Stock => {
                 Err("limits measures the machine, not an engine".to_owned())
             }
-            _ if self.is_about_transactions() && !workload.has_transactions(in_transaction) => {
+            _ if self.is_about_transactions() && !demand.has_transactions() => {
+                let workload = demand.workload;
                 Err(format!("{} has no transactions of several statements", workload.name()))
             }
             _ => Ok(()),
@@ -179,22 +180,26 @@ impl Engine for BuiltIn {
 mod tests {
     use super::*;
 
+    fn accepts(engine: BuiltIn, workload: Workload, in_transaction: bool) -> bool {
+        engine.accepts(Demand { workload, in_transaction, is_python: false }).is_ok()
+    }
+
     /// A mutex in each of 200 processes would be a mutex in name only.
     #[test]
     fn no_application_mutex_in_the_storm() {
-        assert!(BuiltIn::StockMutex.accepts(Workload::Storm, false).is_err());
-        assert!(BuiltIn::StockNormal.accepts(Workload::Storm, false).is_ok());
-        assert!(BuiltIn::StockMutex.accepts(Workload::Threads, false).is_ok());
-        assert!(BuiltIn::Manyhands.accepts(Workload::Limits, false).is_err());
+        assert!(!accepts(BuiltIn::StockMutex, Workload::Storm, false));
+        assert!(accepts(BuiltIn::StockNormal, Workload::Storm, false));
+        assert!(accepts(BuiltIn::StockMutex, Workload::Threads, false));
+        assert!(!accepts(BuiltIn::Manyhands, Workload::Limits, false));
     }
 
     /// How a transaction begins makes a difference only where there is one.
     #[test]
     fn beginnings_where_there_are_transactions() {
         let deferred = BuiltIn::StockDeferredNormal;
-        assert!(deferred.accepts(Workload::Counter, false).is_err());
-        assert!(deferred.accepts(Workload::Counter, true).is_ok());
-        assert!(deferred.accepts(Workload::Threads, true).is_err());
-        assert!(deferred.accepts(Workload::Orm, false).is_ok());
+        assert!(!accepts(deferred, Workload::Counter, false));
+        assert!(accepts(deferred, Workload::Counter, true));
+        assert!(!accepts(deferred, Workload::Threads, true));
+        assert!(accepts(deferred, Workload::Orm, false));
     }
 }

@@ -11,7 +11,7 @@ use std::{fmt, path::Path, time::Duration};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::workload::Workload;
+use super::workload::Demand;
 
 /// An engine: what the command line names.
 pub trait Engine: Send + Sync {
@@ -22,10 +22,10 @@ pub trait Engine: Send + Sync {
     fn version(&self) -> Result<String, Refusal>;
 
     /// Does it take part if the user names no engine?
-    fn is_default(&self, workload: Workload, in_transaction: bool) -> bool;
+    fn is_default(&self, demand: Demand) -> bool;
 
-    /// Can it run this workload? The error says why not.
-    fn accepts(&self, workload: Workload, in_transaction: bool) -> Result<(), String>;
+    /// Can it run this? The error says why not.
+    fn accepts(&self, demand: Demand) -> Result<(), String>;
 
     /// Creates the tables of one measurement, with what is its own in `directory`, which is empty. `schema` is plain
     /// SQL of SQLite.

@@ -42,16 +42,17 @@ mod tests {
     use clap::ValueEnum;
 
     use super::*;
-    use crate::bench::workload::Workload;
+    use crate::bench::workload::{Demand, Workload};
 
     /// Every workload can run what it compares by default.
     #[test]
     fn default_engines_are_accepted() {
         for &workload in Workload::value_variants() {
             for in_transaction in [false, true] {
+                let demand = Demand { workload, in_transaction, is_python: false };
                 for engine in Engines::built_in().all() {
-                    if engine.is_default(workload, in_transaction) {
-                        assert_eq!(engine.accepts(workload, in_transaction), Ok(()));
+                    if engine.is_default(demand) {
+                        assert_eq!(engine.accepts(demand), Ok(()));
                     }
                 }
             }

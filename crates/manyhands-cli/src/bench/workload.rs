@@ -4,6 +4,41 @@ use clap::ValueEnum;
 
 use super::built_in::BuiltIn;
 
+/// What an engine is asked to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand {
+    /// The workload.
+    pub workload: Workload,
+    /// `counter --in-transaction`.
+    pub in_transaction: bool,
+    /// Are the worker processes Python's?
+    pub is_python: bool,
+}
+
+impl Demand {
+    /// Are there transactions of several statements in it?
+    pub fn has_transactions(self) -> bool {
+        match self.workload {
+            Workload::Counter => self.in_transaction,
+            Workload::Think | Workload::Transfer | Workload::Orm | Workload::Mixed => true,
+            Workload::Storm | Workload::Sizes | Workload::Threads | Workload::Limits => false,
+        }
+    }
+
+    /// The engines of every build to compare, if the user names none.
+    pub fn engines(self) -> Vec<BuiltIn> {
+        use BuiltIn::{Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex};
+        match self.workload {
+            _ if self.has_transactions() => {
+                vec![Manyhands, ManyhandsImmediate, Stock, StockDeferred]
+            }
+            Workload::Threads | Workload::Counter => vec![Manyhands, Stock, StockMutex],
+            Workload::Limits => vec![Stock],
+            _ => vec![Manyhands, Stock],
+        }
+    }
+}
+
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
@@ -40,28 +75,6 @@ impl Workload {
             Self::Orm => "orm",
             Self::Mixed => "mixed",
             Self::Limits => "limits",
-        }
-    }
-
-    /// Are there transactions of several statements in it?
-    pub fn has_transactions(self, in_transaction: bool) -> bool {
-        match self {
-            Self::Counter => in_transaction,
-            Self::Think | Self::Transfer | Self::Orm | Self::Mixed => true,
-            Self::Storm | Self::Sizes | Self::Threads | Self::Limits => false,
-        }
-    }
-
-    /// The engines of every build to compare, if the user names none.
-    pub fn engines(self, in_transaction: bool) -> Vec<BuiltIn> {
-        use BuiltIn::{Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex};
-        match self {
-            _ if self.has_transactions(in_transaction) => {
-                vec![Manyhands, ManyhandsImmediate, Stock, StockDeferred]
-            }
-            Self::Threads | Self::Counter => vec![Manyhands, Stock, StockMutex],
-            Self::Limits => vec![Stock],
-            _ => vec![Manyhands, Stock],
         }
     }
 }
