@@ -85,7 +85,7 @@ fn perform(
     drop(reader);
     act.end();
     let figures = match outcome {
-        Ok(reports) => figures(&task, &reports),
+        Ok(work) => figures(&task, &work.reports),
         Err(error) => return Ok(Verdict::failed(title, format!("{error:#}"))),
     };
     let stored = shell.ask(&database, "SELECT count(*) FROM t")?;

@@ -46,6 +46,9 @@ pub const BOARD_INTERVAL: Duration = Duration::from_millis(200);
 /// most, about 1% of a core.
 pub const BOARD_INTERVAL_PER_PROCESS: Duration = Duration::from_millis(1);
 
+/// When a server's memory is looked at, in seconds after the start, where no end is planned.
+pub const MEMORY_AFTER: f64 = 0.5;
+
 /// How often the command looks at the board and redraws.
 pub const TICK: Duration = Duration::from_millis(100);
 

@@ -16,13 +16,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     board::{Board, Totals},
-    engine::{Engine, Tables},
+    engine::{Engine, ServerUsage, Tables},
     job::{Job, Message, Report, Task},
     worker::monotonic_ns,
 };
 use crate::limits::{
     BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, DESCRIPTORS_PER_WORKER, LONG_JOB_STRETCH_MAX,
-    OVERTIME_MAX, READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
+    MEMORY_AFTER, OVERTIME_MAX, READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX,
+    TICK,
 };
 
 /// A worker in Python.
@@ -37,6 +38,17 @@ pub struct Glimpse {
     pub totals: Totals,
 }
 
+/// What came back.
+#[derive(Debug)]
+pub struct Work {
+    /// One of each worker.
+    pub reports: Vec<Report>,
+    /// What a server beside them used from the start to their end.
+    pub server: Option<ServerUsage>,
+    /// That server's memory in the middle of it.
+    pub server_memory_bytes: Option<u64>,
+}
+
 /// Lets `processes` workers do `task` on the tables, and returns a report of each.
 ///
 /// # Errors
@@ -48,7 +60,7 @@ pub fn work(
     tables: &dyn Tables,
     seed: u64,
     mut on_tick: impl FnMut(Glimpse),
-) -> Result<Vec<Report>> {
+) -> Result<Work> {
     let board = Board::new(processes * task.clients()).context("create the board")?;
     let jobs = (0..processes).map(|member| Job {
         engine: engine.name().to_owned(),
@@ -62,9 +74,12 @@ pub fn work(
     let (mut crew, lines) = Crew::hire(jobs)?;
     let hired = Instant::now();
     let (start_sender, starts) = channel();
-    thread::scope(|scope| {
-        let conversation = scope.spawn(move || converse(lines, &start_sender));
+    let mut server_memory_bytes = None;
+    let (reports, before) = thread::scope(|scope| {
+        let conversation = scope.spawn(move || converse(lines, tables, &start_sender));
         let mut start = None;
+        // Once: it makes the kernel walk through the memory of each process.
+        let memory_after = task.seconds().map_or(MEMORY_AFTER, |seconds| seconds / 2.0);
         loop {
             // Looked at before the board, so that the last look is at the final figures.
             let is_over = conversation.is_finished();
@@ -79,13 +94,25 @@ pub fn work(
             if is_late {
                 crew.kill();
             }
+            if server_memory_bytes.is_none()
+                && running.is_some_and(|running| running.as_secs_f64() >= memory_after)
+            {
+                server_memory_bytes = tables.server_memory_bytes();
+            }
             thread::sleep(TICK);
         }
         match conversation.join() {
-            Ok(reports) => reports,
+            Ok(outcome) => outcome,
             Err(_panic) => bail!("the conversation with the workers panicked"),
         }
-    })
+    })?;
+    // A server knows what a client did for certain only when that has gone.
+    drop(crew);
+    let server = before.zip(tables.server_usage(true)).map(|(before, after)| ServerUsage {
+        cpu_s: after.cpu_s - before.cpu_s,
+        syncs: before.syncs.zip(after.syncs).map(|(before, after)| after - before),
+    });
+    Ok(Work { reports, server, server_memory_bytes })
 }
 
 fn board_interval(processes: usize) -> Duration {
@@ -172,8 +199,13 @@ impl Drop for Crew {
     }
 }
 
-/// Waits until all are ready, gives the common start, and listens to the reports.
-fn converse(mut lines: Vec<Line>, starts: &Sender<Instant>) -> Result<Vec<Report>> {
+/// Waits until all are ready, gives the common start, and listens to the reports. Returns also what a server had used
+/// before the start.
+fn converse(
+    mut lines: Vec<Line>,
+    tables: &dyn Tables,
+    starts: &Sender<Instant>,
+) -> Result<(Vec<Report>, Option<ServerUsage>)> {
     for line in &mut lines {
         let message = line.listen()?;
         ensure!(
@@ -182,6 +214,7 @@ fn converse(mut lines: Vec<Line>, starts: &Sender<Instant>) -> Result<Vec<Report
             line.member
         );
     }
+    let before = tables.server_usage(false);
     let lead = START_LEAD + START_LEAD_PER_PROCESS * u32::try_from(lines.len())?;
     let start = Instant::now() + lead;
     let start_ns = monotonic_ns() + u64::try_from(lead.as_nanos())?;
@@ -191,13 +224,11 @@ fn converse(mut lines: Vec<Line>, starts: &Sender<Instant>) -> Result<Vec<Report
     }
     // It fails only if nobody looks at the clock any more.
     let _ = starts.send(start);
-    lines
-        .iter_mut()
-        .map(|line| match line.listen()? {
-            Message::Report(report) => Ok(*report),
-            message => bail!("worker {} said {message:?} instead of a report", line.member),
-        })
-        .collect()
+    let reports = lines.iter_mut().map(|line| match line.listen()? {
+        Message::Report(report) => Ok(*report),
+        message => bail!("worker {} said {message:?} instead of a report", line.member),
+    });
+    Ok((reports.collect::<Result<_>>()?, before))
 }
 
 impl Line {

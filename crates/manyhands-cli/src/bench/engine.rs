@@ -52,19 +52,23 @@ pub trait Tables: Send + Sync {
     /// Asks the engine whether its files are sound; an error says what is wrong.
     fn check_integrity(&self) -> Result<()>;
 
-    /// What a server beside the workers has used so far; `None` if the workers do all themselves.
-    fn server_usage(&self) -> Option<ServerUsage> {
+    /// What a server beside the workers has used so far; `None` if the workers do all themselves. Asked before the
+    /// workers start, and when they are gone.
+    fn server_usage(&self, _are_workers_gone: bool) -> Option<ServerUsage> {
+        None
+    }
+
+    /// The memory of all processes of that server together now, pages that they share counted once. Not cheap.
+    fn server_memory_bytes(&self) -> Option<u64> {
         None
     }
 }
 
-/// What a server used; all but the memory only grows.
+/// What a server used; it only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServerUsage {
     /// CPU seconds, user and system, of all its processes.
     pub cpu_s: f64,
-    /// Memory of all its processes together, pages that they share counted once.
-    pub memory_bytes: u64,
     /// Calls of fsync and fdatasync; `None` where nobody counts them.
     pub syncs: Option<u64>,
 }

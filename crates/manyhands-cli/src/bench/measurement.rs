@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     circumstances::Circumstances,
-    crew::{self, Glimpse},
+    crew::{self, Glimpse, Work},
     engine::{Effort, Engine, Tables},
     fixture::{self, Told},
     job::{LongJob, Report, Task, count_error},
@@ -83,13 +83,13 @@ pub struct Figures {
     pub share_least: Option<f64>,
     /// The most-served client's share of the mean.
     pub share_most: Option<f64>,
-    /// CPU seconds of all workers.
+    /// CPU seconds of all workers, and of a server.
     pub cpu_s: f64,
-    /// Peak resident memory of the largest worker.
+    /// Peak resident memory of the largest worker, or of a server, all its processes together.
     pub rss_peak_bytes_max: u64,
-    /// Sum of the workers' peaks; pages that they share count in each.
+    /// Sum of the workers' peaks, pages that they share counted in each, and of a server's memory.
     pub rss_peak_bytes_sum: u64,
-    /// fsync and fdatasync calls of all workers; `None` where nobody counts them.
+    /// fsync and fdatasync calls of all workers, or of their server; `None` where nobody counts them.
     pub syncs: Option<u64>,
 }
 
@@ -97,6 +97,19 @@ impl Measurement {
     /// Number of refused operations.
     pub fn errors(&self) -> Option<u64> {
         Some(self.figures.as_ref()?.errors.values().sum())
+    }
+}
+
+impl Figures {
+    /// What a server used on behalf of its clients.
+    fn add_server(&mut self, work: &Work) {
+        if let Some(server) = work.server {
+            self.cpu_s += server.cpu_s;
+            self.syncs = server.syncs;
+        }
+        let memory_bytes = work.server_memory_bytes.unwrap_or_default();
+        self.rss_peak_bytes_max = self.rss_peak_bytes_max.max(memory_bytes);
+        self.rss_peak_bytes_sum += memory_bytes;
     }
 }
 
@@ -113,12 +126,16 @@ pub fn measure(
     on_tick: impl FnMut(Glimpse),
 ) -> Result<Measurement> {
     let place = tempfile::Builder::new().prefix("manyhands-bench-").tempdir_in(directory)?;
-    let tables = engine
+    // An engine that cannot prepare its tables takes no figure from the others.
+    let outcome = engine
         .prepare(place.path(), &fixture::schema(&cell.task))
-        .with_context(|| format!("prepare the tables of {}", engine.name()))?;
-    let outcome =
-        crew::work(engine, &cell.task, cell.processes, tables.as_ref(), repetition as u64, on_tick)
-            .and_then(|reports| checked_figures(&cell.task, &reports, tables.as_ref()));
+        .context("prepare the tables")
+        .and_then(|tables| {
+            let (task, tables) = (&cell.task, tables.as_ref());
+            let work =
+                crew::work(engine, task, cell.processes, tables, repetition as u64, on_tick)?;
+            checked_figures(task, &work, tables)
+        });
     let (figures, check) = match outcome {
         Ok(figures) => (Some(figures), "ok".to_owned()),
         Err(error) => (None, format!("{error:#}")),
@@ -128,8 +145,10 @@ pub fn measure(
     Ok(Measurement { workload, cell, engine, repetition, figures, check, circumstances })
 }
 
-fn checked_figures(task: &Task, reports: &[Report], tables: &dyn Tables) -> Result<Figures> {
-    let figures = figures(task, reports);
+fn checked_figures(task: &Task, work: &Work, tables: &dyn Tables) -> Result<Figures> {
+    let reports = &work.reports;
+    let mut figures = figures(task, reports);
+    figures.add_server(work);
     let is_in_file = match task {
         // Only the giant transactions of this workload write to the database.
         Task::Physics { limit, .. } => limit.writes_rows(),
@@ -199,6 +218,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::bench::engine::ServerUsage;
 
     fn report(served: &[u64], elapsed_s: f64) -> Report {
         let mut latency = Latency::new();
@@ -218,6 +238,21 @@ mod tests {
             rss_peak_bytes: 100,
             syncs: Some(3),
         }
+    }
+
+    /// A server's work counts as its clients': their process only asks.
+    #[test]
+    fn a_server_counts() {
+        let mut one = figures(
+            &Task::Count { threads: 1, seconds: 1.0 },
+            &[report(&[10], 1.0), report(&[10], 1.0)],
+        );
+        one.add_server(&Work { reports: Vec::new(), server: None, server_memory_bytes: None });
+        assert_eq!((one.cpu_s, one.syncs, one.rss_peak_bytes_max), (1.0, Some(6), 100));
+        let server = Some(ServerUsage { cpu_s: 2.0, syncs: Some(40) });
+        one.add_server(&Work { reports: Vec::new(), server, server_memory_bytes: Some(500) });
+        assert_eq!((one.cpu_s, one.syncs), (3.0, Some(40)));
+        assert_eq!((one.rss_peak_bytes_max, one.rss_peak_bytes_sum), (500, 700));
     }
 
     /// Timed work is divided by the planned seconds, a storm by the time until its last client ended.

@@ -11,13 +11,17 @@ use super::{
 };
 use crate::figure;
 
-/// Rows, retries and conflicts of each cell and engine. `None` if there are no transactions of several statements.
+/// Rows, retries and conflicts of each cell and engine. `None` if there are neither transactions of several statements nor
+/// single ones that were run again.
 pub fn transaction_table(measurements: &[Measurement]) -> Option<Table> {
     let headers =
         ["transactions", "engine", "transactions/s", "rows/s", "conflicts", "retries", "per 100"];
     let mut table = empty(&headers, 2);
     for (cell, engines) in groups(measurements) {
-        if !matches!(cell.task, Task::Transact { .. }) {
+        let was_run_again =
+            |one: &&Measurement| one.figures.as_ref().is_some_and(|one| one.effort.retries > 0);
+        let mut measured = engines.iter().flat_map(|(_, repetitions)| repetitions);
+        if !matches!(cell.task, Task::Transact { .. }) && !measured.any(was_run_again) {
             continue;
         }
         let rows = engines.iter().map(|(engine, repetitions)| {
