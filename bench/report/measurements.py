@@ -10,6 +10,8 @@ from typing import Any, Callable, Iterator
 
 STOCK = "stock"
 OURS = "manyhands"
+PEERS = {"turso": "Turso", "postgres": "PostgreSQL"}
+"""What users would pick instead, beside stock SQLite: engine and name."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Series:
     task: dict[str, Any]
     figures: list[dict[str, Any]] = field(default_factory=list)
     """Only those whose check held."""
+    turns: list[int] = field(default_factory=list)
+    """Which repetition each of them is, counted in the file."""
     withheld: list[str] = field(default_factory=list)
     """Why the others have no figures."""
 
@@ -73,6 +77,17 @@ class Run:
         found = dict.fromkeys(series.engine for series in self.series)
         return sorted(found, key=lambda engine: not engine.startswith(OURS))
 
+    @property
+    def versions(self) -> dict[str, str]:
+        """Program and version of each engine; older lines tell two."""
+        older = {OURS: f"Manyhands {self.circumstances['manyhands']}", STOCK: f"SQLite {self.circumstances['sqlite']}"}
+        return older | dict(self.circumstances.get("engines", {}))
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Engines that did not take part, with the reason."""
+        return dict(self.circumstances.get("left_out", {}))
+
     def of(self, engine: str, label: str) -> Series | None:
         matches = (it for it in self.series if (it.engine, it.label) == (engine, label))
         return next(matches, None)
@@ -82,7 +97,8 @@ class Run:
         ours, theirs = self.of(engine, label), self.of(to, label)
         if ours is None or theirs is None:
             return None
-        pairs = zip(ours.figures, theirs.figures)
+        others = dict(zip(theirs.turns, theirs.figures))
+        pairs = [(one, others[turn]) for turn, one in zip(ours.turns, ours.figures) if turn in others]
         ratios = [one["commits_per_s"] / other["commits_per_s"] for one, other in pairs if other["commits_per_s"]]
         return Spread.of(ratios) if ratios else None
 
@@ -105,6 +121,7 @@ def load(folder: Path) -> Iterator[Run]:
                 if row["figures"] is None:
                     one.withheld.append(row["check"])
                 else:
+                    one.turns.append(len(one.figures) + len(one.withheld))
                     one.figures.append(row["figures"])
             except (KeyError, TypeError, json.JSONDecodeError) as error:
                 raise ValueError(f"{path}, line {number}: not a line of `manyhands bench --json`: {error!r}") from error

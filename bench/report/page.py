@@ -6,7 +6,7 @@ import base64
 import html
 from pathlib import Path
 
-from measurements import OURS, STOCK, Run
+from measurements import OURS, PEERS, STOCK, Run
 from plots import rate_text, time_text
 
 TITLES = {
@@ -40,11 +40,12 @@ def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, notes: s
     """The page. `notes` is HTML-free text about wins and losses, one paragraph per line."""
     first = runs[0].circumstances
     machine = f"{first['machine']}, {first['cores']} cores, {first['file_system']}, Linux {first['kernel']}"
+    programs = ", ".join(dict.fromkeys(it for run in runs for it in run.versions.values()))
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Manyhands, measured: {html.escape(folder.name)}</title><style>{STYLE}</style>",
         "<h1>Manyhands, measured side by side</h1>",
-        f"<p>{html.escape(machine)}; Manyhands {first['manyhands']} at commit {first['commit']}, SQLite {first['sqlite']}. "
+        f"<p>{html.escape(machine)}; {html.escape(programs)}; commit {first['commit']} of Manyhands. "
         "Engines run in turns within one command, each at the durability in its name (no suffix: a commit survives a "
         "power cut). Median of the repetitions, with the least and the most. After each measurement the file is "
         "checked against what was acknowledged; without that there is no figure.</p>",
@@ -69,6 +70,10 @@ def section(run: Run, pictures: list[str], folder: Path) -> str:
         for it in run.series
         for reason in it.withheld
     ]
+    body += [
+        f"<p class=note>{html.escape(f'{engine} did not take part: {reason}')}</p>"
+        for engine, reason in run.left_out.items()
+    ]
     body.append(f"<p class=note><code>{html.escape(run.circumstances['command'])}</code></p>")
     return "\n".join(body)
 
@@ -92,12 +97,23 @@ def sentence(run: Run) -> str:
     ours, stock = run.of(OURS, label), run.of(STOCK, label)
     if ours and stock and (one := ours.spread("max_ms")) and (other := stock.spread("max_ms")):
         text += f" The longest wait with {label}: {time_text(one.median)} against {time_text(other.median)}."
+    text += "".join(beside(run, engine) for engine in PEERS)
     errors = sum(it.errors for it in run.series if it.engine == OURS), sum(it.errors for it in run.series if it.engine == STOCK)
     return text + f" Refused operations: {errors[0]} against {errors[1]}."
 
 
+def beside(run: Run, peer: str) -> str:
+    """How often Manyhands commits for each commit of a peer."""
+    ratios = [ratio.median for label in run.labels if (ratio := run.ratio(OURS, label, peer))]
+    if not ratios:
+        return ""
+    least, most = min(ratios), max(ratios)
+    return f" For each commit of {PEERS[peer]}, {least:.2f}" + (f" to {most:.2f}." if len(ratios) > 1 else ".")
+
+
 def table(run: Run) -> str:
-    head = ["", "engine", "commits/s", "least–most", "x stock", "p50", "p99", "p99.9", "longest", "errors", "CPU s", "memory"]
+    head = ["", "engine", "commits/s", "least–most", "x stock", "p50", "p99", "p99.9", "longest"]
+    head += ["retries per 100", "errors", "CPU s", "memory"]
     rows = ["<tr>" + "".join(f"<th>{name}" for name in head)]
     for label in run.labels:
         for engine in run.engines:
@@ -108,6 +124,7 @@ def table(run: Run) -> str:
             ratio = run.ratio(engine, label)
             kind = "" if ratio is None or engine == STOCK else " class=win" if ratio.median >= 1 else " class=loss"
             times = [time_text(spread.median) for key in ("p50_ms", "p99_ms", "p999_ms", "max_ms") if (spread := series.spread(key))]
+            retries = series.spread("retries_per_100")
             cpu, memory = series.spread("cpu_s"), series.spread("rss_peak_bytes_max")
             cells = [
                 html.escape(label),
@@ -116,6 +133,7 @@ def table(run: Run) -> str:
                 f"{rate_text(float(f'{rate.least:.3g}'))}–{rate_text(float(f'{rate.most:.3g}'))}",
                 "" if ratio is None else f"<span{kind}>{ratio.median:.2f}x</span>",
                 *times,
+                f"{retries.median:.3g}" if retries else "",
                 str(series.errors),
                 f"{cpu.median:.2f}" if cpu else "",
                 f"{memory.median / 1e6:.1f} MB" if memory else "",

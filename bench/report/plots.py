@@ -40,7 +40,8 @@ LIGHT = Theme(
         "stock": "#6b7280",
         "stock-deferred": "#c2560c",
         "stock-mutex": "#9333ea",
-        "postgres": "#0f766e",
+        "postgres": "#3f7d20",
+        "postgres-read-committed": "#8a8a00",
         "turso": "#be123c",
     },
 )
@@ -55,7 +56,8 @@ DARK = Theme(
         "stock": "#a3acb9",
         "stock-deferred": "#f59e54",
         "stock-mutex": "#c79bff",
-        "postgres": "#5eead4",
+        "postgres": "#8bd450",
+        "postgres-read-committed": "#d9d24a",
         "turso": "#fb7185",
     },
 )
@@ -105,7 +107,8 @@ def draw(run: Run, path: Path) -> list[str]:
     return names
 
 
-def style(theme: Theme) -> dict[str, Any]:
+def style(theme: Theme) -> dict[Any, Any]:
+    """Settings of matplotlib, whose newer versions list the keys that there are."""
     return {
         "figure.facecolor": theme.paper,
         "axes.facecolor": theme.paper,
@@ -231,14 +234,15 @@ def lines(axes: Axes, run: Run, theme: Theme, counts: dict[str, int], what: str)
 
 def numbers(run: Run) -> dict[str, int]:
     """Labels and how many clients each means, if that is all in which they differ."""
-    counts = {}
+    counts: dict[str, int] = {}
+    others = set()
     for label in run.labels:
-        series = next(it for it in run.series if it.label == label)
-        rest = {key: value for key, value in series.task.items() if key != "threads"}
-        counts[label] = (series.task.get("threads"), str(sorted(rest.items(), key=str)))
-    alike = len({rest for _, rest in counts.values()}) == 1
-    known = all(isinstance(count, int) for count, _ in counts.values())
-    return {label: count for label, (count, _) in counts.items()} if alike and known and len(counts) > 1 else {}
+        task = next(it for it in run.series if it.label == label).task
+        if not isinstance(task.get("threads"), int):
+            return {}
+        counts[label] = task["threads"]
+        others.add(str(sorted((key, str(value)) for key, value in task.items() if key != "threads")))
+    return counts if len(others) == 1 and len(counts) > 1 else {}
 
 
 def present(run: Run, label: str) -> list[Series]:
