@@ -6,6 +6,9 @@
 PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
+# The same command with more engines, and what those need.
+PEERS = bench/target/release/manyhands-bench
+PEER_PACKAGES = postgresql
 RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 # What campaigns count: one JSON object for each line, and lines are only added.
 FIGURES = docs/reliability/campaigns.jsonl
@@ -13,8 +16,12 @@ COMMA = ,
 # Name of the results, arguments of the command. A failed check fails the target, after its table.
 measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
 	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
+# The same beside the peers, where they could be built: `make build-peers` has told why not.
+measure-peers = @program=$(MANYHANDS); [ ! -x $(PEERS) ] || program=$(PEERS); \
+	$$program bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
+	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
 
-.PHONY: help setup build demo test test-models test-python suites wheel check check-python develop-python bench report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers bench bench-full report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -22,7 +29,10 @@ help:
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
-	@echo "make bench     the workloads beside stock SQLite, less than 15 minutes, results in $(RESULTS)"
+	@echo "make bench     the workloads beside stock SQLite and PostgreSQL: less than 15 minutes after the first build,"
+	@echo "               which takes as long again; results in $(RESULTS)"
+	@echo "make bench-full  all of them at length: hours"
+	@echo "make check-bench  lints and tests of the peers"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
 	@echo "make fuzz      the queue file's fuzz target for a minute"
@@ -43,6 +53,22 @@ setup:
 
 build: setup
 	$(CARGO) build --release --locked -p manyhands-cli
+
+# The peers: what cannot be had is left out of the measurements, which say so.
+build-peers: setup
+	@missing=""; for package in $(PEER_PACKAGES); do \
+	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null \
+	      || echo "left out, since it could not be installed:$$missing"; \
+	  else \
+	    echo "left out, since it is not installed:$$missing (to have it: sudo apt-get install$$missing)"; \
+	  fi; \
+	fi
+	@cd bench && $(CARGO) build --release --locked --bin manyhands-bench \
+	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: PostgreSQL"; }
 
 demo: build
 	@$(MANYHANDS) demo
@@ -95,20 +121,38 @@ check: setup
 	$(CARGO) clippy --locked -p manyhands --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --all-features --document-private-items
 	$(MAKE) check-python
+	$(MAKE) check-report
 
-bench: build develop-python
+# The peers take part where the comparison says most; `bench-full` has them everywhere.
+bench: build build-peers develop-python
 	@mkdir -p $(RESULTS)
-	$(call measure,threads,threads --seconds 3)
-	$(call measure,counter,counter --seconds 2)
+	$(call measure-peers,threads,threads --seconds 2)
+	$(call measure-peers,counter,counter --seconds 1)
 	$(call measure,counter-in-transaction,counter --in-transaction --threads 1$(COMMA)64 --seconds 1)
-	$(call measure,think,think --threads 1$(COMMA)8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 1)
-	$(call measure,transfer,transfer --seconds 1)
-	$(call measure,orm,orm --seconds 1)
+	$(call measure-peers,think,think --threads 1$(COMMA)8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 1)
+	$(call measure-peers,transfer,transfer --seconds 1)
+	$(call measure-peers,orm,orm --seconds 1)
 	$(call measure,mixed,mixed --seconds 2 --long-seconds 4)
 	$(call measure,sizes,sizes --seconds 0.5)
 	$(call measure,storm,storm)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python)
 	$(call measure,limits,limits --seconds 1)
+	$(MAKE) report
+
+bench-full: build build-peers develop-python
+	@mkdir -p $(RESULTS)
+	$(call measure-peers,threads,threads --repeat 5)
+	$(call measure-peers,counter,counter --repeat 5)
+	$(call measure-peers,counter-in-transaction,counter --in-transaction --repeat 5)
+	$(call measure-peers,think,think --repeat 5)
+	$(call measure-peers,transfer,transfer --repeat 5)
+	$(call measure-peers,orm,orm --repeat 5)
+	$(call measure-peers,mixed,mixed)
+	$(call measure-peers,sizes,sizes)
+	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
+	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
+	$(call measure,limits,limits)
+	$(MAKE) report
 
 # One page with pictures of the newest results, and the pictures beside it.
 report:
@@ -131,6 +175,19 @@ campaign: setup
 	target/release/reliability power-cut --cuts 500 --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)
+
+# In release mode, like the benchmark itself: it is built once for both.
+check-bench: build-peers
+	cd bench && $(CARGO) fmt -- --check
+	cd bench && $(CARGO) clippy --release --locked --all-targets -- -D warnings
+	cd bench && $(CARGO) test --release --locked
+
+# The pictures' programs, as their authors want Python to be.
+check-report:
+	[ -x .venv/bin/python ] || python3 -m venv .venv
+	.venv/bin/pip install -q --disable-pip-version-check mypy ruff -r bench/report/requirements.txt
+	.venv/bin/ruff check bench/report
+	cd bench/report && ../../.venv/bin/python -m mypy .
 
 fuzz: setup
 	fuzz/run.sh queue_file 60

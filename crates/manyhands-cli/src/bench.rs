@@ -181,7 +181,10 @@ impl<'engines> Plan<'engines> {
         let mut engines = Vec::new();
         for engine in candidates {
             let name = engine.name();
-            match (engine.accepts(demand), engine.version()) {
+            let version = engine
+                .version()
+                .and_then(|version| engine.can_be_in(&arguments.directory).map(|()| version));
+            match (engine.accepts(demand), version) {
                 // Whoever asked for it by name has made a mistake.
                 (Err(reason), _) if arguments.engines.is_some() => {
                     return Err(anyhow!("{name}: {reason}"));

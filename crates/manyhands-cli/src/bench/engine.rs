@@ -21,6 +21,11 @@ pub trait Engine: Send + Sync {
     /// Program and version, as the report shows them; an error says why the engine cannot be had here.
     fn version(&self) -> Result<String, Refusal>;
 
+    /// Can it have its files below this directory? The error says why not.
+    fn can_be_in(&self, _directory: &Path) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Does it take part if the user names no engine?
     fn is_default(&self, demand: Demand) -> bool;
 

@@ -1,0 +1,114 @@
+//! PostgreSQL on a local socket, with the settings that it comes with (`fsync=on`, `synchronous_commit=on`), but for the
+//! number of connections. One server for a whole run, a fresh database for each measurement.
+//!
+//! `postgres` runs everything at serializable, and its client runs again what the server refused, as its manual says.
+//! `postgres-read-committed` is its default, for workloads whose invariant holds there: it never refuses.
+
+mod client;
+
+mod dialect;
+
+mod keeper;
+
+mod processes;
+
+mod server;
+
+mod tables;
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use manyhands_cli::bench::{
+    engine::{Engine, Opened, Refusal, Tables},
+    workload::{Demand, Workload},
+};
+
+use self::{client::OpenPostgres, server::Server, tables::PostgresTables};
+pub use self::{keeper::KEEPER, keeper::keep};
+use crate::is_for_peers;
+
+/// What a transaction is promised about those beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// As if transactions ran one after the other.
+    Serializable,
+    /// Each statement sees what was committed before it.
+    ReadCommitted,
+}
+
+/// An engine.
+pub struct Postgres {
+    isolation: Isolation,
+    /// Started when the first table is prepared, stopped when the last engine goes.
+    server: Arc<Mutex<Option<Arc<Server>>>>,
+}
+
+/// Both engines; they share a server.
+pub fn engines() -> [Postgres; 2] {
+    let server = Arc::default();
+    [Isolation::Serializable, Isolation::ReadCommitted]
+        .map(|isolation| Postgres { isolation, server: Arc::clone(&server) })
+}
+
+impl Engine for Postgres {
+    fn name(&self) -> &'static str {
+        match self.isolation {
+            Isolation::Serializable => "postgres",
+            Isolation::ReadCommitted => "postgres-read-committed",
+        }
+    }
+
+    fn version(&self) -> Result<String, Refusal> {
+        server::Programs::find()
+            .and_then(|programs| programs.version())
+            .map_err(|error| Refusal(format!("{error:#}")))
+    }
+
+    fn can_be_in(&self, directory: &Path) -> Result<(), Refusal> {
+        server::can_reach(directory).map_err(|error| Refusal(format!("{error:#}")))
+    }
+
+    fn is_default(&self, demand: Demand) -> bool {
+        match self.isolation {
+            Isolation::Serializable => demand.workload != Workload::Limits,
+            // Where it differs most, and both give the right result.
+            Isolation::ReadCommitted => demand.workload == Workload::Counter,
+        }
+    }
+
+    fn accepts(&self, demand: Demand) -> Result<(), String> {
+        match (demand.workload, self.isolation) {
+            (Workload::Transfer, Isolation::ReadCommitted) => {
+                Err("two transfers at once would lose money".to_owned())
+            }
+            _ => is_for_peers(demand),
+        }
+    }
+
+    fn prepare(&self, directory: &Path, schema: &str) -> Result<Box<dyn Tables>> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = match &*server {
+            Some(running) => Arc::clone(running),
+            None => {
+                // Beside the directory of this measurement, since it outlives it.
+                let directory = directory.parent().context("a measurement has a directory")?;
+                server.insert(Arc::new(Server::start(directory)?)).clone()
+            }
+        };
+        Ok(Box::new(PostgresTables::create(server, schema)?))
+    }
+
+    fn open(
+        &self,
+        database: &Path,
+        timeout: Duration,
+        label: &str,
+    ) -> Result<Box<dyn Opened>, Refusal> {
+        Ok(Box::new(OpenPostgres::new(database, self.isolation, timeout, label)?))
+    }
+}
