@@ -29,10 +29,10 @@ help:
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
-	@echo "make bench     the workloads beside stock SQLite and PostgreSQL: less than 15 minutes after the first build,"
+	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
 	@echo "               which takes as long again; results in $(RESULTS)"
 	@echo "make bench-full  all of them at length: hours"
-	@echo "make check-bench  lints and tests of the peers"
+	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
 	@echo "make fuzz      the queue file's fuzz target for a minute"
@@ -68,7 +68,7 @@ build-peers: setup
 	  fi; \
 	fi
 	@cd bench && $(CARGO) build --release --locked --bin manyhands-bench \
-	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: PostgreSQL"; }
+	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: Turso and PostgreSQL"; }
 
 demo: build
 	@$(MANYHANDS) demo
@@ -176,7 +176,7 @@ campaign: setup
 	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)
 
-# In release mode, like the benchmark itself: it is built once for both.
+# In release mode, like the benchmark itself: Turso is built once for both.
 check-bench: build-peers
 	cd bench && $(CARGO) fmt -- --check
 	cd bench && $(CARGO) clippy --release --locked --all-targets -- -D warnings

@@ -2,10 +2,13 @@
 //!
 //! | engine | isolation | who retries |
 //! |---|---|---|
+//! | `turso` | snapshot: MVCC, `BEGIN CONCURRENT` | the application |
 //! | `postgres` | serializable | the application |
 //! | `postgres-read-committed` | PostgreSQL's default, where a workload's invariant survives it | nobody |
 //!
-//! All are durable when they acknowledge: `fsync=on`.
+//! All are durable when they acknowledge: `synchronous=FULL`, `fsync=on`.
+
+pub mod turso;
 
 pub mod postgres;
 
@@ -19,7 +22,7 @@ use manyhands_cli::bench::{
 /// Manyhands, stock SQLite and the peers.
 pub fn engines() -> Engines {
     let [serializable, read_committed] = postgres::engines();
-    Engines::built_in().with(serializable).with(read_committed)
+    Engines::built_in().with(turso::Turso).with(serializable).with(read_committed)
 }
 
 /// The workloads that the peers are made for; one that is new in the command is not among them until somebody has thought

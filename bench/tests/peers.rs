@@ -38,7 +38,7 @@ fn directory() -> tempfile::TempDir {
     directory
 }
 
-/// Runs a workload on peers: each line has passed its check, and nothing is left behind.
+/// Runs a workload on both peers: each line has passed its check, and nothing is left behind.
 fn check(arguments: &[&str], engines: &str) -> Vec<Value> {
     let directory = directory();
     let (lines, output) =
@@ -60,7 +60,7 @@ fn files_in(directory: &Path) -> Vec<String> {
     files.flatten().filter_map(|file| file.file_name().into_string().ok()).collect()
 }
 
-const PEERS: &str = "postgres";
+const PEERS: &str = "turso,postgres";
 
 /// Rows of single statements are all there, with their syncs, CPU time and memory: a server's count as its clients'.
 #[test]
@@ -71,6 +71,7 @@ fn inserts() {
         assert!(figures["cpu_s"].as_f64() > Some(0.0), "{line}");
         assert!(figures["rss_peak_bytes_max"].as_u64() > Some(1_000_000), "{line}");
         let versions = &line["circumstances"]["engines"];
+        assert!(versions["turso"].as_str().is_some_and(|it| it.starts_with("Turso ")), "{line}");
         let postgres = versions["postgres"].as_str().expect("it takes part");
         assert!(postgres.starts_with("PostgreSQL "), "{line}");
     }
@@ -90,19 +91,19 @@ fn each_commit_is_durable() {
 #[test]
 fn transactions() {
     check(&["think", "--threads", "4", "--think-us", "100", "--think-kind", "busy"], PEERS);
-    check(&["orm", "--threads", "4"], "postgres,postgres-read-committed");
+    check(&["orm", "--threads", "4"], "turso,postgres,postgres-read-committed");
     let long = ["mixed", "--threads", "2", "--long-seconds", "0.5"];
-    assert_eq!(check(&long, PEERS).len(), 2);
+    assert_eq!(check(&long, PEERS).len(), 4);
     let hot = ["transfer", "--threads", "4", "--think-kind", "wait", "--accounts", "100"];
     for line in check(&hot, PEERS) {
         assert!(line["figures"]["effort"]["retries"].as_u64() > Some(0), "{line}");
     }
 }
 
-/// Single statements on hot rows are refused at serializable, and run again.
+/// Single statements on hot rows are refused at serializable and by Turso, and run again.
 #[test]
 fn counters() {
-    for line in check(&["counter", "--threads", "8"], "postgres") {
+    for line in check(&["counter", "--threads", "8"], "turso,postgres") {
         assert!(line["figures"]["effort"]["retries"].as_u64() > Some(0), "{line}");
     }
     for line in check(&["counter", "--threads", "8"], "postgres-read-committed") {
@@ -115,6 +116,12 @@ fn counters() {
 fn a_storm() {
     let lines = check(&["storm", "--processes", "3", "--rounds", "2"], "postgres");
     assert_eq!(lines[0]["figures"]["acknowledged"], 6);
+    let directory = directory();
+    let (_, output) =
+        run(BENCH, &["storm", "--processes", "1", "--engines", "turso"], directory.path());
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("turso: only one process can have the file"), "{stderr}");
 }
 
 /// Who does not take part is named, in the table and in each line.
@@ -136,7 +143,7 @@ fn who_is_left_out_is_named() {
 /// One acknowledged row that is not in the file takes the figure away, whoever forgot it.
 #[test]
 fn a_forgotten_row_has_no_figure() {
-    let engines = "forgetful-manyhands,forgetful-stock,forgetful-postgres";
+    let engines = "forgetful-manyhands,forgetful-stock,forgetful-turso,forgetful-postgres";
     for (arguments, missing) in [
         (&["threads", "--threads", "2"][..], 2),
         (&["think", "--threads", "2", "--think-us", "0"], 2),
@@ -147,7 +154,7 @@ fn a_forgotten_row_has_no_figure() {
             run(FORGETFUL, &[arguments, &["--engines", engines]].concat(), directory.path());
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{stdout}");
-        assert_eq!(lines.len(), 3, "{stdout}");
+        assert_eq!(lines.len(), 4, "{stdout}");
         for line in &lines {
             assert!(line["figures"].is_null(), "{line}");
             let told = line["check"].as_str().expect("a reason");

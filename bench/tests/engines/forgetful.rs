@@ -5,7 +5,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Result;
-use manyhands_bench::postgres;
+use manyhands_bench::{postgres, turso::Turso};
 use manyhands_cli::bench::{
     built_in::BuiltIn,
     engine::{Client, Effort, Engine, Opened, Parameter, Refusal, Statements, Tables, Work},
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     let engines = Engines::built_in()
         .with(Forgetful { name: "forgetful-manyhands", engine: BuiltIn::Manyhands })
         .with(Forgetful { name: "forgetful-stock", engine: BuiltIn::Stock })
+        .with(Forgetful { name: "forgetful-turso", engine: Turso })
         .with(Forgetful { name: "forgetful-postgres", engine: serializable })
         .with(Absent);
     manyhands_bench::main(&engines)
