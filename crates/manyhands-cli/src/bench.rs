@@ -22,6 +22,8 @@ pub(crate) mod worker;
 
 mod closed_loop;
 
+mod pace;
+
 mod transactor;
 
 mod think;
@@ -51,6 +53,8 @@ pub(crate) mod board;
 pub(crate) mod latency;
 
 mod usage;
+
+mod wal_series;
 
 pub(crate) mod circumstances;
 
@@ -139,9 +143,12 @@ fn show(workload: Workload, measurements: &[Measurement], repeat: usize) {
     for table in more.into_iter().flatten() {
         println!("\n{}", table.trim_fmt());
     }
-    for line in table::errors(measurements).into_iter().chain(refused_long_jobs(measurements)) {
-        println!("{line}");
-    }
+    let lines = [
+        table::errors(measurements),
+        table::backlogs(measurements),
+        refused_long_jobs(measurements),
+    ];
+    lines.into_iter().flatten().for_each(|line| println!("{line}"));
     println!(
         "\nmedian of {repeat}, below it minimum–maximum; x stock: ratio within the same repetition; least–most: operations of"
     );
@@ -171,6 +178,11 @@ impl<'engines> Plan<'engines> {
         };
         ensure!(arguments.repeat > 0, "--repeat must be at least 1");
         dimensions.check()?;
+        ensure!(
+            dimensions.rate.is_none() || workload.has_open_loop(),
+            "--rate is for threads and clients: {} has no open loop",
+            workload.name()
+        );
         let candidates = match &arguments.engines {
             Some(names) => names.iter().map(|name| known.find(name)).collect::<Result<_>>()?,
             None => {

@@ -75,7 +75,12 @@ fn perform(
     let place =
         tempfile::Builder::new().prefix("manyhands-demo-").tempdir_in(&arguments.directory)?;
     let database = place.path().join("demo.db");
-    let task = Task::Insert { threads: 1, value_bytes: VALUE_BYTES, seconds: arguments.seconds };
+    let task = Task::Insert {
+        threads: 1,
+        value_bytes: VALUE_BYTES,
+        seconds: arguments.seconds,
+        rate: None,
+    };
     let tables = SqliteFile::create(&database, &fixture::schema(&task))?;
     let mut act = screen.act(title);
     let reader = LiveReader::start(shell.clone(), database.clone());

@@ -38,9 +38,12 @@ pub fn duration(duration: Duration) -> String {
     time(duration.as_secs_f64())
 }
 
-/// Memory: `4.5 MB`.
+/// Memory: `4.50 MB`; less than a tenth of it: `4.12 kB`.
 pub fn bytes(bytes: f64) -> String {
-    format!("{} MB", with_digits(bytes / 1e6))
+    match bytes {
+        bytes if bytes < 99_950.0 => format!("{} kB", with_digits(bytes / 1e3)),
+        bytes => format!("{} MB", with_digits(bytes / 1e6)),
+    }
 }
 
 /// A ratio: `12.3x`.
@@ -71,6 +74,7 @@ mod tests {
         assert_eq!([0, 999, 98_112, 1_000_000].map(whole), ["0", "999", "98,112", "1,000,000"]);
         let times = [0.0, 42e-6, 0.001_25, 0.35, 0.9996, 5.021, 21.04].map(time);
         assert_eq!(times, ["0 us", "42.0 us", "1.25 ms", "350 ms", "1.00 s", "5.02 s", "21.0 s"]);
-        assert_eq!((bytes(4_500_000.0), ratio(12.34)), ("4.50 MB".to_owned(), "12.3x".to_owned()));
+        assert_eq!([4_120.0, 99_960.0, 4_500_000.0].map(bytes), ["4.12 kB", "0.10 MB", "4.50 MB"]);
+        assert_eq!(ratio(12.34), "12.3x");
     }
 }

@@ -58,6 +58,9 @@ pub const ERRORS_IN_A_ROW_MAX: u32 = 1_000;
 /// Kinds of errors that one worker counts apart; the rest is "other".
 pub const ERROR_KINDS_MAX: usize = 16;
 
+/// The highest rate of an open loop: each operation that is missed is counted with its own wait.
+pub const RATE_MAX: f64 = 1e7;
+
 /// The longest latency that is told apart from longer ones.
 pub const LATENCY_MAX: Duration = Duration::from_secs(600);
 

@@ -1,16 +1,27 @@
-//! Counts the `fdatasync` and `fsync` calls of this process, whoever makes them.
+//! Counts what this process asks of the disk, whoever asks: calls of `fdatasync` and `fsync`, and frames that are
+//! written to a WAL.
 //!
 //! A program's own definition of a function comes before the C library's when it is linked, so both
-//! SQLite copies that were compiled into the program call these two. For benchmarks: the peers are
+//! SQLite copies that were compiled into the program call these. For benchmarks: the peers are
 //! counted the same way.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// SQLite writes the header of each WAL frame by a call of its own, of this size (`walWriteOneFrame`, and
+/// "WAL Frame Header" in <https://sqlite.org/fileformat2.html>); it writes nothing else of this size.
+const WAL_FRAME_HEADER_BYTES: libc::size_t = 24;
+
 static SYNCS: AtomicU64 = AtomicU64::new(0);
+static WAL_FRAMES: AtomicU64 = AtomicU64::new(0);
 
 /// How many calls of `fdatasync` and `fsync` this process has made.
 pub fn syncs() -> u64 {
     SYNCS.load(Ordering::Relaxed)
+}
+
+/// How many frames this process has written to a WAL.
+pub fn wal_frames() -> u64 {
+    WAL_FRAMES.load(Ordering::Relaxed)
 }
 
 fn counted(number: libc::c_long, descriptor: libc::c_int) -> libc::c_int {
@@ -29,4 +40,20 @@ extern "C" fn fdatasync(descriptor: libc::c_int) -> libc::c_int {
 #[unsafe(no_mangle)]
 extern "C" fn fsync(descriptor: libc::c_int) -> libc::c_int {
     counted(libc::SYS_fsync, descriptor)
+}
+
+// SAFETY: same signature and meaning as the C library's function of this name, but that it is no point at which a
+// thread can be cancelled; nothing here cancels threads.
+#[unsafe(no_mangle)]
+extern "C" fn pwrite64(
+    descriptor: libc::c_int,
+    bytes: *const libc::c_void,
+    count: libc::size_t,
+    offset: libc::off64_t,
+) -> libc::ssize_t {
+    if count == WAL_FRAME_HEADER_BYTES {
+        WAL_FRAMES.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: the arguments are passed on as they came, and the kernel checks them as it does for the C library.
+    unsafe { libc::syscall(libc::SYS_pwrite64, descriptor, bytes, count, offset) as libc::ssize_t }
 }

@@ -1,10 +1,11 @@
 //! Live figures: a small file in memory where each client keeps its own record, and the command reads them all.
 //!
 //! ```text
-//! record of client n at byte 24 * n, little endian:
+//! record of client n at byte 32 * n, little endian:
 //!   0  commits so far
 //!   8  errors so far
 //!  16  worst wait so far, nanoseconds
+//!  24  unused: a write of 24 bytes would be counted as a WAL frame's
 //! ```
 //! Only its worker writes a record, only the command reads. A torn record shows a wrong figure for a moment on the
 //! screen; no result comes from here.
@@ -22,7 +23,7 @@ use tempfile::NamedTempFile;
 
 use super::job::Job;
 
-const RECORD_BYTES: usize = 24;
+const RECORD_BYTES: usize = 32;
 
 /// The command's side.
 pub struct Board {

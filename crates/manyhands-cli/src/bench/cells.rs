@@ -7,6 +7,7 @@ use super::{
     think::{Think, ThinkKind},
     workload::Workload,
 };
+use crate::figure;
 
 const VALUE_BYTES: [(usize, &str); 7] = [
     (10, "10 B"),
@@ -38,13 +39,13 @@ pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
         Workload::Storm => storm(dimensions),
         Workload::Sizes => VALUE_BYTES
             .map(|(value_bytes, label)| {
-                in_one_process(label, Task::Insert { threads: 1, value_bytes, seconds })
+                in_one_process(label, Task::Insert { threads: 1, value_bytes, seconds, rate: None })
             })
             .to_vec(),
         Workload::Threads => per_threads(dimensions, &[1, 8, 64, 256], |threads| {
             in_one_process(
-                &counted(threads, "thread", "threads"),
-                Task::Insert { threads, value_bytes: 1_000, seconds },
+                &format!("{}{}", counted(threads, "thread", "threads"), at(dimensions.rate)),
+                Task::Insert { threads, value_bytes: 1_000, seconds, rate: dimensions.rate },
             )
         }),
         Workload::Counter if dimensions.in_transaction => {
@@ -155,6 +156,11 @@ fn per_threads(
 
 fn in_one_process(label: &str, task: Task) -> Cell {
     Cell { label: label.to_owned(), task, processes: 1 }
+}
+
+/// What an open loop adds to a label.
+fn at(rate: Option<f64>) -> String {
+    rate.map(|rate| format!(", {}/s intended", figure::count(rate))).unwrap_or_default()
 }
 
 fn counted(number: usize, one: &str, many: &str) -> String {

@@ -1,4 +1,4 @@
-//! Threads that write as fast as they are answered: all workloads but `storm` and `limits`, and the demo.
+//! Threads that write as fast as they are answered, or at a given pace: all workloads whose clients are threads, and the demo.
 
 use std::{
     sync::{
@@ -17,6 +17,7 @@ use super::{
     fixture::COUNTER_ROWS,
     job::{Job, LongJob, Report, Task},
     long_job,
+    pace::Pace,
     tally::{Tally, report},
     transactor::Transactor,
     usage::Usage,
@@ -106,9 +107,15 @@ fn client<'places>(
         |now| deadline.map_or_else(|| shift.long_job.get().is_some(), |deadline| now >= deadline);
     let mut tally = Tally::new(place, deadline);
     match shift.job.task {
-        Task::Insert { value_bytes, .. } => {
+        Task::Insert { value_bytes, threads, rate, .. } => {
             let value: Vec<u8> = (0..value_bytes).map(|index| (index ^ number) as u8).collect();
-            repeat(client, &mut tally, is_over, |client, _, effort| insert(client, &value, effort));
+            let pace = Pace::of_client(rate, number, threads, start);
+            let rounds = repeat_at(pace, client, &mut tally, is_over, |client, _, effort| {
+                insert(client, &value, effort)
+            });
+            if let (Some(_), Some(deadline)) = (rate, deadline) {
+                tally.miss(pace.missed(rounds, deadline), deadline);
+            }
         }
         Task::Count { .. } => repeat(client, &mut tally, is_over, |client, round, effort| {
             let id = 1 + (number as i64 + round) % COUNTER_ROWS;
@@ -143,21 +150,37 @@ fn insert(client: &mut dyn Client, value: &[u8], effort: &mut Effort) -> Result<
     client.write("INSERT INTO t(v) VALUES (?1)", Parameter::Blob(value), effort)
 }
 
-/// Writes until it is over.
+/// Writes until it is over, as fast as it is answered.
 fn repeat(
     client: &mut dyn Client,
     tally: &mut Tally<'_>,
     is_over: impl Fn(Instant) -> bool,
-    mut write: impl FnMut(&mut dyn Client, i64, &mut Effort) -> Result<(), Refusal>,
+    write: impl FnMut(&mut dyn Client, i64, &mut Effort) -> Result<(), Refusal>,
 ) {
-    let mut began = Instant::now();
+    repeat_at(Pace::Closed, client, tally, is_over, write);
+}
+
+/// Writes until it is over; returns how many operations it has begun.
+fn repeat_at(
+    pace: Pace,
+    client: &mut dyn Client,
+    tally: &mut Tally<'_>,
+    is_over: impl Fn(Instant) -> bool,
+    mut write: impl FnMut(&mut dyn Client, i64, &mut Effort) -> Result<(), Refusal>,
+) -> u64 {
+    // In a closed loop the next operation begins where the last one ended, so that no time goes unmeasured.
+    let mut ended = Instant::now();
     let mut round = 0;
-    while !is_over(began) && !tally.is_hopeless() {
-        let outcome = write(client, round, &mut tally.effort);
-        let ended = Instant::now();
-        tally.note(ended, ended - began, outcome);
-        // The next operation begins where this one ended, so that no time goes unmeasured.
-        began = ended;
+    while !tally.is_hopeless() {
+        let intended = pace.intended(round, ended);
+        if is_over(intended.max(ended)) {
+            break;
+        }
+        pace.wait_until(intended);
+        let outcome = write(client, round as i64, &mut tally.effort);
+        ended = Instant::now();
+        tally.note(ended, ended - intended, outcome);
         round += 1;
     }
+    round
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 
 use super::think::ThinkKind;
+use crate::limits::RATE_MAX;
 
 /// The sizes; those that a workload does not know are ignored.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,6 +40,10 @@ pub struct Dimensions {
     /// Seconds that the long transaction of `mixed` thinks.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     pub long_seconds: f64,
+    /// An open loop, for `threads`: so many operations are intended per second, all clients together, and latency counts from
+    /// the intended start [default: each client's next operation when its last one has ended].
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
     /// Seconds of each measurement [default: 5, for `sizes` and `limits` 2, for `mixed` the long ones].
     #[arg(long)]
     pub seconds: Option<f64>,
@@ -68,6 +73,11 @@ impl Dimensions {
                 "--seconds and --long-seconds must be more than 0"
             );
         }
+        let is_possible = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        ensure!(
+            self.rate.is_none_or(is_possible),
+            "--rate must be more than 0, and {RATE_MAX} at most"
+        );
         let mut numbers = [&self.threads, &self.processes].into_iter().flatten().flatten();
         ensure!(numbers.all(|&number| number > 0), "--threads and --processes must be at least 1");
         let mut accounts = self.accounts.iter().flatten();

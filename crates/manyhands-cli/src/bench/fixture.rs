@@ -153,7 +153,7 @@ mod tests {
     /// A lost row, a row that nobody was promised, and a lost update are all found.
     #[test]
     fn the_file_must_hold_exactly_what_was_acknowledged() {
-        let insert = Task::Insert { threads: 1, value_bytes: 1, seconds: 1.0 };
+        let insert = Task::Insert { threads: 1, value_bytes: 1, seconds: 1.0, rate: None };
         let less = "SELECT count(*) FROM t: 1 in the file, 2 acknowledged";
         let more = "SELECT count(*) FROM t: 3 in the file, 2 acknowledged";
         check(&insert, "INSERT INTO t(v) VALUES (1), (2)", operations(2), Ok(()));

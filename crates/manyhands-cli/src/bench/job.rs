@@ -52,6 +52,9 @@ pub enum Task {
         value_bytes: usize,
         /// How long.
         seconds: f64,
+        /// Operations that are intended per second; `None`: each thread's next one when the last has ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<f64>,
     },
     /// Each thread adds one to rows that all share.
     Count {
@@ -203,7 +206,7 @@ pub struct LongJob {
 }
 
 /// What a worker did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Operations that the engine acknowledged.
     pub acknowledged: u64,
@@ -231,6 +234,10 @@ pub struct Report {
     pub rss_peak_bytes: u64,
     /// Calls of fsync and fdatasync; `None` where nobody counts them.
     pub syncs: Option<u64>,
+    /// Open loops only: operations that were intended before the end and had not begun by then.
+    pub backlog: Option<u64>,
+    /// Frames written to the WAL; `None` where nobody counts them.
+    pub wal_frames: Option<u64>,
 }
 
 /// Counts one more error; kinds beyond the limit are "other".
@@ -246,7 +253,7 @@ mod tests {
     /// A worker gets exactly the job that the command meant.
     #[test]
     fn a_job_survives_its_line() {
-        let task = Task::Insert { threads: 8, value_bytes: 1024, seconds: 2.5 };
+        let task = Task::Insert { threads: 8, value_bytes: 1024, seconds: 2.5, rate: None };
         let job = Job {
             engine: "stock-mutex-normal".to_owned(),
             task: task.clone(),

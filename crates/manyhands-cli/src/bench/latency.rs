@@ -73,6 +73,12 @@ impl Latency {
     }
 }
 
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl From<Latency> for LatencyLine {
     fn from(latency: Latency) -> Self {
         let pairs = latency.histogram.iter_recorded();

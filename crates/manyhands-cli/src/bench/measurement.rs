@@ -14,6 +14,8 @@ use super::{
     job::{LongJob, Report, Task, count_error},
     latency::Latency,
     statistics::Fairness,
+    usage::WAL_FRAME_BYTES,
+    wal_series::{WalSample, WalSeries},
 };
 
 /// What is measured: a line of the table, once per engine and repetition.
@@ -73,6 +75,9 @@ pub struct Figures {
     pub insert_latency: Option<Latency>,
     /// Rows per second, where an operation writes more than one.
     pub rows_per_s: Option<f64>,
+    /// Open loops only: operations that were intended before the end and had not begun by then. Their waiting until then is
+    /// in the latencies.
+    pub backlog: Option<u64>,
     /// What transactions took beyond running each once.
     pub effort: Effort,
     /// Retries per 100 acknowledged operations.
@@ -91,6 +96,12 @@ pub struct Figures {
     pub rss_peak_bytes_sum: u64,
     /// fsync and fdatasync calls of all workers, or of their server; `None` where nobody counts them.
     pub syncs: Option<u64>,
+    /// The same per acknowledged operation.
+    pub syncs_per_commit: Option<f64>,
+    /// Bytes written to the WAL by all workers per acknowledged operation; `None` where nobody counts them.
+    pub wal_bytes_per_commit: Option<f64>,
+    /// The WAL's file over time.
+    pub wal: Vec<WalSample>,
 }
 
 impl Measurement {
@@ -106,6 +117,8 @@ impl Figures {
         if let Some(server) = work.server {
             self.cpu_s += server.cpu_s;
             self.syncs = server.syncs;
+            let commits = self.acknowledged.max(1) as f64;
+            self.syncs_per_commit = server.syncs.map(|syncs| syncs as f64 / commits);
         }
         let memory_bytes = work.server_memory_bytes.unwrap_or_default();
         self.rss_peak_bytes_max = self.rss_peak_bytes_max.max(memory_bytes);
@@ -123,7 +136,7 @@ pub fn measure(
     repetition: usize,
     directory: &Path,
     circumstances: &Circumstances,
-    on_tick: impl FnMut(Glimpse),
+    mut on_tick: impl FnMut(Glimpse),
 ) -> Result<Measurement> {
     let place = tempfile::Builder::new().prefix("manyhands-bench-").tempdir_in(directory)?;
     // An engine that cannot prepare its tables takes no figure from the others.
@@ -132,9 +145,17 @@ pub fn measure(
         .context("prepare the tables")
         .and_then(|tables| {
             let (task, tables) = (&cell.task, tables.as_ref());
+            let mut wal = WalSeries::of(tables.database());
+            let watched = |glimpse: Glimpse| {
+                if let Some(running) = glimpse.running.filter(|running| !running.is_zero()) {
+                    wal.look(running);
+                }
+                on_tick(glimpse);
+            };
             let work =
-                crew::work(engine, task, cell.processes, tables, repetition as u64, on_tick)?;
-            checked_figures(task, &work, tables)
+                crew::work(engine, task, cell.processes, tables, repetition as u64, watched)?;
+            let figures = checked_figures(task, &work, tables)?;
+            Ok(Figures { wal: wal.into_samples(), ..figures })
         });
     let (figures, check) = match outcome {
         Ok(figures) => (Some(figures), "ok".to_owned()),
@@ -187,6 +208,10 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
     let fairness = task.seconds().and_then(|_| Fairness::of(&served));
     let acknowledged: u64 = reports.iter().map(|report| report.acknowledged).sum();
     let commits_per_s = if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 };
+    let per_commit = |number: u64| number as f64 / acknowledged.max(1) as f64;
+    let syncs: Option<u64> = reports.iter().map(|report| report.syncs).sum();
+    let wal_frames: Option<u64> =
+        reports.iter().filter_map(|report| report.wal_frames).reduce(|sum, frames| sum + frames);
     let ms = |share: f64| latency.quantile(share).as_secs_f64() * 1e3;
     Figures {
         commits_per_s,
@@ -201,6 +226,7 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         latency,
         insert_latency,
         rows_per_s: task.rows_per_operation().map(|rows| rows as f64 * commits_per_s),
+        backlog: reports.iter().filter_map(|report| report.backlog).reduce(|sum, one| sum + one),
         effort,
         retries_per_100: 100.0 * effort.retries as f64 / acknowledged.max(1) as f64,
         long_job: reports.iter().find_map(|report| report.long_job.clone()),
@@ -209,7 +235,10 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
         rss_peak_bytes_max: reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0),
         rss_peak_bytes_sum: reports.iter().map(|report| report.rss_peak_bytes).sum(),
-        syncs: reports.iter().map(|report| report.syncs).sum(),
+        syncs,
+        syncs_per_commit: syncs.map(per_commit),
+        wal_bytes_per_commit: wal_frames.map(|frames| per_commit(frames * WAL_FRAME_BYTES)),
+        wal: Vec::new(),
     }
 }
 
@@ -228,15 +257,13 @@ mod tests {
             acknowledged_in_time: served.iter().sum(),
             errors: BTreeMap::from([("database is locked".to_owned(), 1)]),
             latency,
-            insert_latency: None,
-            effort: Effort::default(),
-            ids_read_back: 0,
-            long_job: None,
             served: served.to_vec(),
             elapsed_s,
             cpu_s: 0.5,
             rss_peak_bytes: 100,
             syncs: Some(3),
+            wal_frames: Some(41),
+            ..Report::default()
         }
     }
 
@@ -264,6 +291,7 @@ mod tests {
         assert_eq!((timed.share_least, timed.share_most), (Some(0.5), Some(1.5)));
         assert_eq!((timed.errors["database is locked"], timed.syncs), (2, Some(6)));
         assert_eq!((timed.rss_peak_bytes_max, timed.rss_peak_bytes_sum), (100, 200));
+        assert_eq!(timed.wal_bytes_per_commit, Some(4_120.0));
         let storm = figures(&Task::Storm { rounds: 1, python: None }, &reports);
         assert_eq!((storm.seconds, storm.share_least), (7.0, None));
     }

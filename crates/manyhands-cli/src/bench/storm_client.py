@@ -93,7 +93,7 @@ def main():
         waits.append(ended - began)
         worst = max(worst, ended - began)
         refused = sum(errors.values())
-        os.pwrite(board, struct.pack("<QQQ", committed, refused, worst), 24 * job["member"])
+        os.pwrite(board, struct.pack("<QQQ", committed, refused, worst), 32 * job["member"])
     say(
         "report",
         acknowledged=committed,
@@ -109,6 +109,7 @@ def main():
         cpu_s=time.process_time() - used_before,
         rss_peak_bytes=rss_peak_bytes(),
         syncs=None,
+        wal_frames=None,
     )
     # Until the others are done too: a thousand interpreters that end take longer than the storm.
     threading.Event().wait()

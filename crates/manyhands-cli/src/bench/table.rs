@@ -9,14 +9,14 @@ use super::{
     latency::Latency,
     layout::{add, empty, spread},
     measurement::{Cell, Figures, Measurement},
-    statistics::ratios,
+    statistics::{Spread, ratios},
 };
 use crate::figure;
 
 /// The engine that the ratios are relative to.
 const BASELINE: &str = "stock";
 
-const HEADERS: [&str; 14] = [
+const HEADERS: [&str; 15] = [
     "",
     "engine",
     "commits/s",
@@ -30,7 +30,8 @@ const HEADERS: [&str; 14] = [
     "least–most",
     "CPU s",
     "memory",
-    "fsyncs",
+    "fsyncs/commit",
+    "WAL/commit",
 ];
 
 /// The table of all measurements, in the order of their first appearance.
@@ -109,6 +110,26 @@ pub fn errors(measurements: &[Measurement]) -> Vec<String> {
     lines
 }
 
+/// What open loops left undone, one line each; nothing undone is no line.
+pub fn backlogs(measurements: &[Measurement]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (cell, engines) in groups(measurements) {
+        for (engine, repetitions) in engines {
+            let backlogs = figures(&repetitions).filter_map(|one| Some(one.backlog? as f64));
+            let Some(Spread { median, min, max }) = Spread::of(backlogs) else { continue };
+            if max > 0.0 {
+                let [median, min, max] = [median, min, max].map(figure::count);
+                lines.push(format!(
+                    "{}, {}: {median} ({min}–{max}) operations were intended and had not begun at the end",
+                    cell.label,
+                    engine
+                ));
+            }
+        }
+    }
+    lines
+}
+
 /// What failed, one line each.
 pub fn failures(measurements: &[Measurement]) -> Vec<String> {
     measurements
@@ -144,7 +165,8 @@ fn columns(repetitions: &[&Measurement], baseline: &[Option<f64>]) -> Vec<String
         shares.map_or("-".to_owned(), |(least, most)| format!("{least:.2}–{most:.2}")),
         spread(figures(repetitions).map(|one| one.cpu_s), figure::count),
         spread(figures(repetitions).map(|one| one.rss_peak_bytes_max as f64), figure::bytes),
-        spread(figures(repetitions).filter_map(|one| Some(one.syncs? as f64)), figure::count),
+        spread(figures(repetitions).filter_map(|one| one.syncs_per_commit), figure::count),
+        spread(figures(repetitions).filter_map(|one| one.wal_bytes_per_commit), figure::bytes),
     ]
 }
 
@@ -193,7 +215,6 @@ pub mod tests {
     use crate::bench::{
         built_in::BuiltIn,
         circumstances::Circumstances,
-        engine::Effort,
         job::{Report, Task},
         measurement,
     };
@@ -208,17 +229,11 @@ pub mod tests {
         let mut report = Report {
             acknowledged: 1,
             acknowledged_in_time: 1,
-            errors: BTreeMap::new(),
-            latency: Latency::new(),
-            insert_latency: None,
-            effort: Effort::default(),
-            ids_read_back: 0,
-            long_job: None,
-            served: Vec::new(),
             elapsed_s: 1.0,
             cpu_s: 0.5,
             rss_peak_bytes: 5_000_000,
             syncs: Some(7),
+            ..Report::default()
         };
         change(&mut report);
         Measurement {
@@ -271,7 +286,7 @@ pub mod tests {
         assert_eq!(ours[..4], ["2 writers", "manyhands", "400\n300–500", "4.00x\n3.00x–5.00x"]);
         assert_eq!(
             ours[8..],
-            ["400 ms\n300–500 ms", "2.00", "0.00–2.00", "0.50", "5.00 MB", "7.00"]
+            ["400 ms\n300–500 ms", "2.00", "0.00–2.00", "0.50", "5.00 MB", "0.02\n0.01–0.02", "-"]
         );
         assert_eq!(errors(&all)[0], "2 writers, manyhands: 4 x \"database is locked\"");
         let stock = cells(&table, 1);

@@ -27,6 +27,7 @@ pub struct Tally<'places> {
     errors_in_a_row: u32,
     latency: Latency,
     ended: Option<Instant>,
+    backlog: Option<u64>,
     /// What its transactions took beyond running each once.
     pub effort: Effort,
     /// See [`Report::ids_read_back`].
@@ -45,6 +46,7 @@ impl<'places> Tally<'places> {
             errors_in_a_row: 0,
             latency: Latency::new(),
             ended: None,
+            backlog: None,
             effort: Effort::default(),
             ids_read_back: 0,
         }
@@ -71,6 +73,13 @@ impl<'places> Tally<'places> {
         self.place.set(self.totals);
     }
 
+    /// The end of an open loop: these operations were intended before `deadline`, and had not begun by then. They have
+    /// waited until then at least, which counts: else the figures would be those of the lucky ones.
+    pub fn miss(&mut self, intended: impl Iterator<Item = Instant>, deadline: Instant) {
+        let missed = intended.map(|intended| self.latency.record(deadline - intended)).count();
+        self.backlog = Some(self.backlog.unwrap_or(0) + missed as u64);
+    }
+
     /// Were there only errors for so long that going on makes no sense?
     pub fn is_hopeless(&self) -> bool {
         self.errors_in_a_row >= ERRORS_IN_A_ROW_MAX
@@ -95,15 +104,17 @@ pub fn report(tallies: &[Tally<'_>], start: Instant, before: &Usage) -> Result<R
         acknowledged_in_time: served.iter().sum(),
         errors,
         latency,
-        insert_latency: None,
         effort,
         ids_read_back: tallies.iter().map(|tally| tally.ids_read_back).sum(),
-        long_job: None,
         served,
         elapsed_s: ended.saturating_duration_since(start).as_secs_f64(),
         cpu_s: after.cpu_s_since(before),
         rss_peak_bytes: rss_peak_bytes()?,
         syncs: Some(after.syncs_since(before)),
+        // Only what SQLite writes to a WAL of its own form is counted.
+        wal_frames: Some(after.wal_frames_since(before)).filter(|&frames| frames > 0),
+        backlog: tallies.iter().filter_map(|tally| tally.backlog).reduce(|sum, one| sum + one),
+        ..Report::default()
     })
 }
 
@@ -126,6 +137,22 @@ mod tests {
         assert_eq!(report.errors["database is locked"], 1);
         assert_eq!(report.latency.count(), 3);
         assert!((report.elapsed_s - 3.0).abs() < 1e-6);
+    }
+
+    /// What was never begun has waited too: half of the operations were answered at once, and the 90th percentile shows
+    /// what the other half went through.
+    #[test]
+    fn a_backlog_is_no_secret() {
+        let start = Instant::now();
+        let second = Duration::from_secs(1);
+        let place = Place::default();
+        let mut tally = Tally::new(&place, Some(start + 4 * second));
+        tally.note(start, Duration::ZERO, Ok(()));
+        tally.note(start + second, Duration::ZERO, Ok(()));
+        tally.miss([start + 2 * second, start + 3 * second].into_iter(), start + 4 * second);
+        let report = report(&[tally], start, &Usage::now()).expect("this is Linux");
+        assert_eq!((report.backlog, report.acknowledged), (Some(2), 2));
+        assert_eq!((report.latency.count(), report.latency.max()), (4, 2 * second));
     }
 
     /// A full disk ends a client instead of filling its loop with errors; a commit in between gives hope.

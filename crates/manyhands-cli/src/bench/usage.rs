@@ -1,4 +1,4 @@
-//! What a worker process used: CPU time, memory, syncs. Read by the worker itself, so that neither its start nor its
+//! What a worker process used: CPU time, memory, syncs, WAL frames. Read by the worker itself, so that neither its start nor its
 //! connections count.
 
 use std::fs;
@@ -6,11 +6,15 @@ use std::fs;
 use anyhow::{Context, Result};
 use rustix::time::{ClockId, clock_gettime};
 
+/// A frame of a WAL: its header, and a page of the size that SQLite gives a new file.
+pub const WAL_FRAME_BYTES: u64 = 24 + 4096;
+
 /// Readings that only grow.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     cpu_s: f64,
     syncs: u64,
+    wal_frames: u64,
 }
 
 impl Usage {
@@ -20,6 +24,7 @@ impl Usage {
         Self {
             cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             syncs: manyhands_sqlite::sync_count::syncs(),
+            wal_frames: manyhands_sqlite::sync_count::wal_frames(),
         }
     }
 
@@ -31,6 +36,11 @@ impl Usage {
     /// Syncs between an earlier reading and this one.
     pub fn syncs_since(&self, earlier: &Self) -> u64 {
         self.syncs - earlier.syncs
+    }
+
+    /// WAL frames between an earlier reading and this one.
+    pub fn wal_frames_since(&self, earlier: &Self) -> u64 {
+        self.wal_frames - earlier.wal_frames
     }
 }
 
@@ -66,6 +76,20 @@ mod tests {
         let before = Usage::now();
         tempfile::tempfile().and_then(|file| file.sync_data()).expect("a temporary file");
         assert!(Usage::now().syncs_since(&before) >= 1);
+    }
+
+    /// The library's frames are counted where it writes them: the file has as many, behind its header of 32 bytes.
+    #[test]
+    fn wal_frames_are_counted() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let connection = rusqlite::Connection::open(directory.path().join("x.db")).expect("new");
+        connection.execute_batch("PRAGMA journal_mode=WAL").expect("plain SQL");
+        let before = Usage::now();
+        connection.execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES (1)").expect("plain SQL");
+        let counted = Usage::now().wal_frames_since(&before);
+        let bytes = fs::metadata(directory.path().join("x.db-wal")).expect("it is open").len();
+        let frames = (bytes - 32) / WAL_FRAME_BYTES;
+        assert!(frames >= 3 && counted >= frames, "{counted} counted, {frames} in the file");
     }
 
     /// CPU time grows with work.

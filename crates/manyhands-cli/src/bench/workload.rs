@@ -77,4 +77,9 @@ impl Workload {
             Self::Limits => "limits",
         }
     }
+
+    /// Can its operations be intended at a rate?
+    pub fn has_open_loop(self) -> bool {
+        matches!(self, Self::Threads)
+    }
 }

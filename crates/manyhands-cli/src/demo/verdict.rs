@@ -128,11 +128,10 @@ pub fn remarks(verdicts: &[Verdict]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Duration};
+    use std::time::Duration;
 
     use super::*;
     use crate::bench::{
-        engine::Effort,
         job::{Report, Task},
         latency::Latency,
         measurement::figures,
@@ -144,19 +143,15 @@ mod tests {
         let report = Report {
             acknowledged: commits,
             acknowledged_in_time: commits,
-            errors: BTreeMap::new(),
             latency,
-            insert_latency: None,
-            effort: Effort::default(),
-            ids_read_back: 0,
-            long_job: None,
             served: vec![commits],
             elapsed_s: 5.0,
             cpu_s: 1.0,
             rss_peak_bytes: 1,
             syncs: Some(1_000),
+            ..Report::default()
         };
-        let task = Task::Insert { threads: 1, value_bytes: 1, seconds: 5.0 };
+        let task = Task::Insert { threads: 1, value_bytes: 1, seconds: 5.0, rate: None };
         Verdict::of(title, figures(&task, &[report]), stored, "ok".to_owned())
     }
 

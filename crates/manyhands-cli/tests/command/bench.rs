@@ -46,11 +46,43 @@ fn threads_give_a_line_per_measurement() {
     let figures = &lines[0]["figures"];
     let acknowledged = figures["acknowledged"].as_u64().expect("a number");
     assert!(acknowledged > 0);
-    assert!(figures["syncs"].as_u64() >= Some(acknowledged), "FULL syncs each commit: {figures}");
+    assert!(figures["syncs_per_commit"].as_f64() >= Some(1.0), "FULL syncs each commit: {figures}");
+    let wal_bytes = figures["wal_bytes_per_commit"].as_f64().expect("a number");
+    assert!((4120.0..10.0 * 4120.0).contains(&wal_bytes), "a commit is a few frames: {wal_bytes}");
+    let wal = figures["wal"].as_array().expect("samples");
+    assert!(wal[0][1].as_u64() > Some(0), "the WAL has a size while it is written: {figures}");
+    assert!(figures["backlog"].is_null(), "a closed loop has none");
     assert!(lines[0]["circumstances"]["cores"].is_u64());
     let pairs = figures["latency"]["histogram_ns"].as_array().expect("pairs");
     let counted: u64 = pairs.iter().filter_map(|pair| pair[1].as_u64()).sum();
     assert!(counted >= acknowledged, "each acknowledgement has its latency");
+}
+
+/// Two operations a second are far below what a disk can do; a million are above. What was not begun by the end is in
+/// the figures, and the rate is not reached.
+#[test]
+fn an_open_loop_keeps_its_rate_or_says_what_it_left() {
+    let run = |rate| {
+        let arguments = ["threads", "--threads", "2", "--seconds", "1", "--rate", rate];
+        check(&arguments, 2).remove(0)["figures"].take()
+    };
+    let slow = run("10");
+    assert_eq!((slow["acknowledged"].as_u64(), slow["backlog"].as_u64()), (Some(10), Some(0)));
+    let fast = run("1000000");
+    let [begun, left] = ["acknowledged", "backlog"].map(|name| fast[name].as_u64());
+    assert_eq!(begun.zip(left).map(|(begun, left)| begun + left), Some(1_000_000));
+    assert!(fast["p50_ms"].as_f64() > Some(100.0), "half of them waited for long: {fast}");
+}
+
+/// A workload without an open loop says so, instead of running as if no rate had been given.
+#[test]
+fn a_rate_where_there_is_none() {
+    let output = Command::new(env!("CARGO_BIN_EXE_manyhands"))
+        .args(["bench", "orm", "--rate", "10"])
+        .output()
+        .expect("the command starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("orm has no open loop"), "{stderr}");
 }
 
 /// Every process inserts one row per round, and the file holds them all.
