@@ -30,6 +30,14 @@ mod think;
 
 mod long_job;
 
+mod claim;
+
+mod endless_reader;
+
+mod clients;
+
+mod pool;
+
 mod storm;
 
 mod physics;
@@ -64,6 +72,10 @@ mod table;
 
 mod transaction_table;
 
+mod wal_table;
+
+mod clients_table;
+
 pub(crate) mod layout;
 
 use std::{
@@ -80,12 +92,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::{
     cells::cells,
     circumstances::Circumstances,
+    clients_table::clients_table,
     crew::Glimpse,
     dimensions::Dimensions,
     engine::{Engine, Refusal},
     engines::Engines,
     measurement::{Cell, Measurement, measure},
     transaction_table::{long_job_table, refused_long_jobs, transaction_table},
+    wal_table::wal_table,
     workload::{Demand, Workload},
 };
 use crate::figure;
@@ -139,6 +153,8 @@ fn show(workload: Workload, measurements: &[Measurement], repeat: usize) {
         table::insert_table(measurements),
         transaction_table(measurements),
         long_job_table(measurements),
+        clients_table(measurements),
+        wal_table(measurements),
     ];
     for table in more.into_iter().flatten() {
         println!("\n{}", table.trim_fmt());

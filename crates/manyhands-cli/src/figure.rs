@@ -46,6 +46,12 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
+/// Memory more or less than other: `+4.50 MB`.
+pub fn difference(difference: f64) -> String {
+    let sign = if difference < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", bytes(difference.abs()))
+}
+
 /// A ratio: `12.3x`.
 pub fn ratio(ratio: f64) -> String {
     format!("{}x", with_digits(ratio))
@@ -75,6 +81,7 @@ mod tests {
         let times = [0.0, 42e-6, 0.001_25, 0.35, 0.9996, 5.021, 21.04].map(time);
         assert_eq!(times, ["0 us", "42.0 us", "1.25 ms", "350 ms", "1.00 s", "5.02 s", "21.0 s"]);
         assert_eq!([4_120.0, 99_960.0, 4_500_000.0].map(bytes), ["4.12 kB", "0.10 MB", "4.50 MB"]);
+        assert_eq!([4.5e6, -4.5e6].map(difference), ["+4.50 MB", "-4.50 MB"]);
         assert_eq!(ratio(12.34), "12.3x");
     }
 }

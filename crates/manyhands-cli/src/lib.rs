@@ -37,7 +37,7 @@ enum Command {
     /// Run SQL on a database file and print the rows.
     Exec(exec::Arguments),
     /// Measure a workload on Manyhands and on stock SQLite in the same run.
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
     /// One process of a measurement; started by `bench` and `demo`, which talk to it through its stdin and stdout.

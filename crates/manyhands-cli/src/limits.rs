@@ -12,6 +12,13 @@ pub const OVERTIME_MAX: Duration = Duration::from_secs(60);
 /// The longest storm: 1,000 stock processes with 100 rounds each took 154 s at 650 writes/s.
 pub const STORM_WAIT_MAX: Duration = Duration::from_secs(900);
 
+/// The longest that a queue of jobs may take: 20,000 claims by stock SQLite on a disk that syncs 100 times a second.
+pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Connections of the pool that serves a process's async tasks where an engine has no form for them: some frameworks
+/// start with 5, others with 10. All but one wait for the writer's lock.
+pub const POOL_CONNECTIONS: usize = 5;
+
 /// How long a writer of the storm waits for its turn, as in the article that the workload comes from.
 pub const STORM_TIMEOUT: Duration = Duration::from_secs(120);
 

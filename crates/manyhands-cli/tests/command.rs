@@ -6,5 +6,8 @@ mod bench;
 #[path = "command/bench_transactions.rs"]
 mod bench_transactions;
 
+#[path = "command/bench_workloads.rs"]
+mod bench_workloads;
+
 #[path = "command/worker.rs"]
 mod worker;

@@ -135,7 +135,9 @@ impl Engine for BuiltIn {
 
     fn accepts(&self, demand: Demand) -> Result<(), String> {
         match demand.workload {
-            Workload::Storm if self.has_application_mutex() => {
+            Workload::Storm | Workload::Clients | Workload::Claim
+                if self.has_application_mutex() =>
+            {
                 Err("a mutex of the application cannot order processes".to_owned())
             }
             Workload::Limits if *self != Self::Stock => {

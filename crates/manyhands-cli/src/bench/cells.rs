@@ -33,6 +33,7 @@ pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
     let seconds = dimensions.seconds.unwrap_or(match workload {
         Workload::Sizes | Workload::Limits => 2.0,
         Workload::Mixed => dimensions.long_seconds,
+        Workload::EndlessReader => 10.0,
         _ => 5.0,
     });
     match workload {
@@ -48,6 +49,9 @@ pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
                 Task::Insert { threads, value_bytes: 1_000, seconds, rate: dimensions.rate },
             )
         }),
+        Workload::Clients => clients(dimensions, seconds),
+        Workload::Claim => claim(dimensions),
+        Workload::EndlessReader => endless_reader(dimensions, seconds),
         Workload::Counter if dimensions.in_transaction => {
             per_threads(dimensions, &[1, 8, 64], |threads| {
                 let label = format!("{}, BEGIN", counted(threads, "writer", "writers"));
@@ -92,6 +96,65 @@ fn storm(dimensions: &Dimensions) -> Vec<Cell> {
         processes,
     };
     dimensions.processes.clone().unwrap_or(vec![200]).into_iter().map(cell).collect()
+}
+
+fn clients(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
+    let clients = dimensions.clients.clone().unwrap_or(vec![100, 300, 1_000, 3_000, 10_000]);
+    let of_processes = |processes: usize| {
+        clients.iter().map(move |&clients| Cell {
+            label: format!(
+                "{} x {clients} clients{}",
+                counted(processes, "process", "processes"),
+                at(dimensions.rate)
+            ),
+            task: Task::Clients {
+                clients,
+                seconds,
+                rate: dimensions.rate.map(|rate| rate / processes as f64),
+            },
+            processes,
+        })
+    };
+    dimensions
+        .processes
+        .clone()
+        .unwrap_or(vec![1, 2, 4, 8])
+        .into_iter()
+        .flat_map(of_processes)
+        .collect()
+}
+
+/// Workers that are threads of one process, and workers that are processes; what is named replaces both.
+fn claim(dimensions: &Dimensions) -> Vec<Cell> {
+    let jobs = dimensions.jobs;
+    let is_default = dimensions.threads.is_none() && dimensions.processes.is_none();
+    let chosen = |numbers: &Option<Vec<usize>>| {
+        numbers.clone().unwrap_or(if is_default { vec![8, 64] } else { Vec::new() })
+    };
+    let threads = chosen(&dimensions.threads).into_iter().map(|threads| {
+        in_one_process(&counted(threads, "thread", "threads"), Task::Claim { threads, jobs })
+    });
+    let processes = chosen(&dimensions.processes).into_iter().map(|processes| Cell {
+        label: counted(processes, "process", "processes"),
+        task: Task::Claim { threads: 1, jobs },
+        processes,
+    });
+    threads.chain(processes).collect()
+}
+
+/// The writers alone, and beside a reader who reads during the first half.
+fn endless_reader(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
+    let with_and_without = |threads| {
+        [None, Some(seconds / 2.0)].map(|reader_seconds| {
+            let writers = counted(threads, "writer", "writers");
+            let label = match reader_seconds {
+                None => format!("{writers} alone"),
+                Some(reader_seconds) => format!("{writers}, a reader of {reader_seconds} s"),
+            };
+            in_one_process(&label, Task::EndlessReader { threads, reader_seconds, seconds })
+        })
+    };
+    dimensions.threads.clone().unwrap_or(vec![8]).into_iter().flat_map(with_and_without).collect()
 }
 
 fn transfer(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
@@ -191,6 +254,23 @@ mod tests {
             &defaults,
             &["10 B", "100 B", "1 KB", "10 KB", "100 KB", "1 MB", "10 MB"],
         );
+        let labels = cells(Workload::Clients, &defaults);
+        assert_eq!(labels.len(), 4 * 5);
+        assert_eq!(labels[0].label, "1 process x 100 clients");
+        assert_eq!(
+            (labels[19].label.as_str(), labels[19].processes),
+            ("8 processes x 10000 clients", 8)
+        );
+        check(
+            Workload::Claim,
+            &defaults,
+            &["8 threads", "64 threads", "8 processes", "64 processes"],
+        );
+        check(
+            Workload::EndlessReader,
+            &defaults,
+            &["8 writers alone", "8 writers, a reader of 5 s"],
+        );
         check(Workload::Orm, &defaults, &["8 threads", "64 threads"]);
         check(Workload::Mixed, &defaults, &["16 writers alone", "16 writers, a job of 30 s"]);
         check(
@@ -219,6 +299,7 @@ mod tests {
         };
         check(Workload::Storm, &chosen, &["50 processes", "1000 processes"]);
         check(Workload::Threads, &chosen, &["2 threads"]);
+        check(Workload::Claim, &chosen, &["2 threads", "50 processes", "1000 processes"]);
         check(Workload::Counter, &chosen, &["2 writers, BEGIN"]);
         check(Workload::Mixed, &chosen, &["2 writers alone", "2 writers, a job of 1.5 s"]);
         check(

@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     board::{Place, Places},
+    claim, endless_reader,
+    endless_reader::EndlessReader,
     engine::{Client, Effort, Engine, Opened, Parameter, Refusal},
     fixture::COUNTER_ROWS,
     job::{Job, LongJob, Report, Task},
@@ -34,13 +36,15 @@ struct Shift<'job> {
     opened: &'job dyn Opened,
     /// Set when the long transaction has ended: the clients beside it end too.
     long_job: OnceLock<LongJob>,
+    reader: OnceLock<EndlessReader>,
 }
 
 /// Runs a task whose clients are threads.
 pub fn run(job: &Job, engine: &dyn Engine) -> Result<Report> {
     let label = format!("worker {}", job.member);
     let opened = engine.open(&job.database, WRITE_TIMEOUT, &label).context("open the database")?;
-    let shift = Shift { job, opened: opened.as_ref(), long_job: OnceLock::new() };
+    let shift =
+        Shift { job, opened: opened.as_ref(), long_job: OnceLock::new(), reader: OnceLock::new() };
     let places = Arc::new(Places::open(job).context("open the board")?);
     thread::scope(|scope| {
         let (connected, connections) = channel();
@@ -73,12 +77,13 @@ pub fn run(job: &Job, engine: &dyn Engine) -> Result<Report> {
         places.tell();
         let mut report = report(&tallies, start, &before)?;
         report.long_job = shift.long_job.get().cloned();
+        report.reader = shift.reader.get().cloned();
         Ok(report)
     })
 }
 
-/// One client, from its connection to its tally; `None` if there was no start, and for the long transaction, which is no
-/// operation of the others' kind.
+/// One client, from its connection to its tally; `None` if there was no start, and for the long transaction and the
+/// reader, which are no operations of the others' kind.
 fn client<'places>(
     shift: &Shift<'_>,
     number: usize,
@@ -139,7 +144,20 @@ fn client<'places>(
                 insert(client, &SHORT_VALUE, effort)
             });
         }
-        Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
+        Task::Claim { threads, .. } => {
+            claim::run(client, 1 + (shift.job.member * threads + number) as i64, &mut tally);
+        }
+        Task::EndlessReader { threads, reader_seconds: Some(seconds), .. } if number == threads => {
+            // The only one that sets it.
+            let _ = shift.reader.set(endless_reader::run(client, start, seconds));
+            return Ok(None);
+        }
+        Task::EndlessReader { .. } => {
+            repeat(client, &mut tally, is_over, |client, _, effort| {
+                insert(client, &[0x5a; 1_000], effort)
+            });
+        }
+        Task::Clients { .. } | Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
             bail!("not a closed loop: {:?}", shift.job.task)
         }
     }

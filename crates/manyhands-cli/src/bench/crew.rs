@@ -21,9 +21,9 @@ use super::{
     worker::monotonic_ns,
 };
 use crate::limits::{
-    BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, DESCRIPTORS_PER_WORKER, LONG_JOB_STRETCH_MAX,
-    MEMORY_AFTER, OVERTIME_MAX, READY_WAIT_MAX, START_LEAD, START_LEAD_PER_PROCESS, STORM_WAIT_MAX,
-    TICK,
+    BOARD_INTERVAL, BOARD_INTERVAL_PER_PROCESS, CLAIM_WAIT_MAX, DESCRIPTORS_PER_WORKER,
+    LONG_JOB_STRETCH_MAX, MEMORY_AFTER, OVERTIME_MAX, READY_WAIT_MAX, START_LEAD,
+    START_LEAD_PER_PROCESS, STORM_WAIT_MAX, TICK,
 };
 
 /// A worker in Python.
@@ -124,10 +124,13 @@ fn longest(task: &Task) -> Duration {
         Task::Insert { seconds, .. }
         | Task::Count { seconds, .. }
         | Task::Transact { seconds, .. }
+        | Task::EndlessReader { seconds, .. }
+        | Task::Clients { seconds, .. }
         | Task::Physics { seconds, .. } => Duration::from_secs_f64(*seconds) + OVERTIME_MAX,
         Task::Mixed { seconds, .. } => {
             Duration::from_secs_f64(*seconds * LONG_JOB_STRETCH_MAX) + OVERTIME_MAX
         }
+        Task::Claim { .. } => CLAIM_WAIT_MAX,
         Task::Storm { .. } => STORM_WAIT_MAX,
         Task::Echo => OVERTIME_MAX,
     }

@@ -10,12 +10,18 @@ use crate::limits::RATE_MAX;
 /// The sizes; those that a workload does not know are ignored.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Dimensions {
-    /// Threads of the worker process, for all but `storm`, `sizes` and `limits` [default: those that the workload is about].
+    /// Threads of the worker process, for all but `storm`, `sizes`, `clients` and `limits` [default: those that the workload is about].
     #[arg(long, value_delimiter = ',')]
     pub threads: Option<Vec<usize>>,
-    /// Processes, for `storm` [default: 200].
+    /// Processes, for `storm`, `clients` and `claim` [default: 200, and 1,2,4,8, and 8,64].
     #[arg(long, value_delimiter = ',')]
     pub processes: Option<Vec<usize>>,
+    /// Async tasks of each process, for `clients` [default: 100,300,1000,3000,10000].
+    #[arg(long, value_delimiter = ',')]
+    pub clients: Option<Vec<usize>>,
+    /// Jobs in the queue, for `claim`.
+    #[arg(long, default_value_t = 20_000)]
+    pub jobs: i64,
     /// Rounds of each process, for `storm`.
     #[arg(long, default_value_t = 20)]
     pub rounds: u32,
@@ -40,7 +46,7 @@ pub struct Dimensions {
     /// Seconds that the long transaction of `mixed` thinks.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     pub long_seconds: f64,
-    /// An open loop, for `threads`: so many operations are intended per second, all clients together, and latency counts from
+    /// An open loop, for `threads` and `clients`: so many operations are intended per second, all clients together, and latency counts from
     /// the intended start [default: each client's next operation when its last one has ended].
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
@@ -78,8 +84,12 @@ impl Dimensions {
             self.rate.is_none_or(is_possible),
             "--rate must be more than 0, and {RATE_MAX} at most"
         );
-        let mut numbers = [&self.threads, &self.processes].into_iter().flatten().flatten();
-        ensure!(numbers.all(|&number| number > 0), "--threads and --processes must be at least 1");
+        let mut numbers =
+            [&self.threads, &self.processes, &self.clients].into_iter().flatten().flatten();
+        ensure!(
+            numbers.all(|&number| number > 0) && self.jobs > 0,
+            "--threads, --processes, --clients and --jobs must be at least 1"
+        );
         let mut accounts = self.accounts.iter().flatten();
         ensure!(accounts.all(|&accounts| accounts > 1), "--accounts must be at least 2");
         Ok(())

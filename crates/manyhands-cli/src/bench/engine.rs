@@ -6,7 +6,7 @@
 //!
 //! A program adds engines of its own to [`super::engines::Engines`]: the harness knows them by this trait alone.
 
-use std::{fmt, path::Path, time::Duration};
+use std::{fmt, future::Future, path::Path, pin::Pin, time::Duration};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,21 @@ pub struct ServerUsage {
 pub trait Opened: Send + Sync {
     /// One more connection, for one thread.
     fn connect(&self) -> Result<Box<dyn Client>, Refusal>;
+
+    /// What it offers to async tasks; `None`: nothing, and the harness serves them by a pool of connections.
+    fn tasks(&self) -> Result<Option<Box<dyn TaskDatabase>>, Refusal> {
+        Ok(None)
+    }
 }
+
+/// What the async tasks of a process share.
+pub trait TaskDatabase: Send + Sync {
+    /// Runs one writing statement in a transaction of its own; when it answers, the engine has acknowledged it.
+    fn write(&self, sql: &'static str, value: &'static [u8]) -> Answer<'_>;
+}
+
+/// Comes when the engine has answered.
+pub type Answer<'database> = Pin<Box<dyn Future<Output = Result<(), Refusal>> + 'database>>;
 
 /// A connection.
 pub trait Client: Send {
@@ -94,6 +108,23 @@ pub trait Client: Send {
         parameter: Parameter<'_>,
         effort: &mut Effort,
     ) -> Result<(), Refusal>;
+
+    /// Runs one writing statement, in a transaction of its own, that returns a number or no row. An engine that does not
+    /// have it accepts no `claim`.
+    fn take(
+        &mut self,
+        _sql: &str,
+        _parameter: Parameter<'_>,
+        _effort: &mut Effort,
+    ) -> Result<Option<i64>, Refusal> {
+        Err(Refusal("this engine returns no rows of a writing statement".to_owned()))
+    }
+
+    /// Runs `work` in a transaction that only reads, all on one snapshot. An engine that does not have it accepts no
+    /// `endless-reader`.
+    fn read(&mut self, _work: &mut Work<'_>) -> Result<(), Refusal> {
+        Err(Refusal("this engine has no transactions that only read".to_owned()))
+    }
 
     /// Runs `work` in a transaction and commits it, again if the engine works like this; what that took is added to
     /// `effort`. When it returns, the engine has acknowledged it.

@@ -2,11 +2,13 @@
 
 use std::{path::Path, time::Duration};
 
-use manyhands::{Connection, Database, Durability, Error, Transaction, Value, params};
+use manyhands::{
+    Connection, Database, Durability, Error, Transaction, Value, aio::AsyncDatabase, params,
+};
 
 use super::{
     built_in::BuiltIn,
-    engine::{Client, Effort, Opened, Parameter, Refusal, Statements, Work},
+    engine::{Answer, Client, Effort, Opened, Parameter, Refusal, Statements, TaskDatabase, Work},
 };
 
 /// Others had committed what a transaction saw differently.
@@ -42,6 +44,22 @@ impl Opened for Manyhands {
         let connection = self.database.connect()?;
         Ok(Box::new(ManyhandsClient { connection, is_immediate: self.name.is_immediate() }))
     }
+
+    fn tasks(&self) -> Result<Option<Box<dyn TaskDatabase>>, Refusal> {
+        Ok(Some(Box::new(ManyhandsTasks(self.database.tokio()?))))
+    }
+}
+
+/// Manyhands for async tasks.
+struct ManyhandsTasks(AsyncDatabase);
+
+impl TaskDatabase for ManyhandsTasks {
+    fn write(&self, sql: &'static str, value: &'static [u8]) -> Answer<'_> {
+        Box::pin(async move {
+            self.0.execute(sql, params![value.to_vec()]).await?;
+            Ok(())
+        })
+    }
 }
 
 impl Client for ManyhandsClient {
@@ -56,6 +74,22 @@ impl Client for ManyhandsClient {
             parameter => self.connection.execute(sql, &[value(parameter)]),
         }?;
         Ok(())
+    }
+
+    fn take(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        _effort: &mut Effort,
+    ) -> Result<Option<i64>, Refusal> {
+        let rows = self.connection.query(sql, &[value(parameter)])?;
+        Ok(rows.first().map(|row| row.get(0)).transpose()?)
+    }
+
+    fn read(&mut self, work: &mut Work<'_>) -> Result<(), Refusal> {
+        let mut transaction = self.connection.read_transaction()?;
+        work(&mut ManyhandsStatements(&mut transaction))?;
+        Ok(transaction.commit()?)
     }
 
     fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {

@@ -77,6 +77,27 @@ impl Client for StockClient {
         .map_err(refusal)
     }
 
+    fn take(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        _effort: &mut Effort,
+    ) -> Result<Option<i64>, Refusal> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refusal)?;
+        let _turn = self.turn();
+        let mut rows = statement.query((parameter,)).map_err(refusal)?;
+        let mut taken = None;
+        // To its end, where it commits.
+        while let Some(row) = rows.next().map_err(refusal)? {
+            taken = Some(row.get(0).map_err(refusal)?);
+        }
+        Ok(taken)
+    }
+
+    fn read(&mut self, work: &mut Work<'_>) -> Result<(), Refusal> {
+        self.attempt("BEGIN", work)
+    }
+
     fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {
         let _turn = self.turn();
         let Some(retries_within) = self.retries_within else {

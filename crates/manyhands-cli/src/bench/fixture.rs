@@ -40,6 +40,8 @@ pub fn schema(task: &Task) -> String {
     match task {
         Task::Insert { .. }
         | Task::Transact { shape: Shape::Think { .. }, .. }
+        | Task::EndlessReader { .. }
+        | Task::Clients { .. }
         | Task::Physics { .. }
         | Task::Echo => rows.to_owned(),
         Task::Count { .. } | Task::Transact { shape: Shape::Count, .. } => counter("t"),
@@ -66,6 +68,12 @@ pub fn schema(task: &Task) -> String {
              CREATE TABLE result(total INTEGER NOT NULL);
              {}",
             fill("big", BIG_TABLE_ROWS, "n % 1000, hex(randomblob(40))")
+        ),
+        Task::Claim { jobs, .. } => format!(
+            "CREATE TABLE jobs(id INTEGER PRIMARY KEY, owner INTEGER);
+             {};
+             CREATE INDEX free_job ON jobs(id) WHERE owner IS NULL",
+            fill("jobs", *jobs, "NULL")
         ),
         Task::Storm { .. } => "CREATE TABLE test(id INTEGER PRIMARY KEY AUTOINCREMENT)".to_owned(),
     }
@@ -97,9 +105,19 @@ pub fn verify(tables: &dyn Tables, task: &Task, told: &Told) -> Result<()> {
 fn expected(task: &Task, told: &Told) -> Result<Vec<(&'static str, i64)>> {
     let operations = i64::try_from(told.operations)?;
     Ok(match task {
-        Task::Insert { .. } | Task::Physics { .. } | Task::Echo => {
+        Task::Insert { .. }
+        | Task::EndlessReader { .. }
+        | Task::Clients { .. }
+        | Task::Physics { .. }
+        | Task::Echo => {
             vec![("SELECT count(*) FROM t", operations)]
         }
+        // A job that two were told to have makes more claims than jobs; the sum tells who has which.
+        Task::Claim { .. } => vec![
+            ("SELECT count(*) FROM jobs WHERE owner IS NULL", 0),
+            ("SELECT count(*) FROM jobs", operations),
+            ("SELECT coalesce(sum(id * owner), 0) FROM jobs", told.ids_read_back),
+        ],
         Task::Count { .. } | Task::Transact { shape: Shape::Count, .. } => {
             vec![("SELECT sum(a) FROM t", operations)]
         }
@@ -201,6 +219,23 @@ mod tests {
             "SELECT coalesce(sum(id * mark), 0) FROM item: 17 in the file, 19 acknowledged";
         check(&transact(Shape::Orm), sql, told(7 + 2 * 5), Ok(()));
         check(&transact(Shape::Orm), sql, told(2 * 7 + 5), Err(swapped));
+    }
+
+    /// A job that two workers were told to have, one that nobody has, and one that somebody else has are all found.
+    #[test]
+    fn each_job_is_claimed_by_whom_it_was_given() {
+        let claim = Task::Claim { threads: 2, jobs: 3 };
+        let told =
+            |operations, ids_read_back| Told { operations, ids_read_back, ..Told::default() };
+        let sql = "UPDATE jobs SET owner = 1; UPDATE jobs SET owner = 2 WHERE id = 3";
+        check(&claim, sql, told(3, 1 + 2 + 3 * 2), Ok(()));
+        let twice = "SELECT count(*) FROM jobs: 3 in the file, 4 acknowledged";
+        check(&claim, sql, told(4, 1 + 2 + 3 * 2 + 3), Err(twice));
+        let swapped =
+            "SELECT coalesce(sum(id * owner), 0) FROM jobs: 9 in the file, 8 acknowledged";
+        check(&claim, sql, told(3, 1 + 2 * 2 + 3), Err(swapped));
+        let left = "SELECT count(*) FROM jobs WHERE owner IS NULL: 1 in the file, 0 acknowledged";
+        check(&claim, "UPDATE jobs SET owner = 1 WHERE id < 3", told(2, 3), Err(left));
     }
 
     /// The long transaction is in the file if and only if it was acknowledged, and computed the right sum.

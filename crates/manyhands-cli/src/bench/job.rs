@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    endless_reader::EndlessReader,
     engine::Effort,
     latency::Latency,
     think::{Think, ThinkKind},
@@ -81,6 +82,32 @@ pub enum Task {
         /// How long it thinks: the threads insert until it has ended, or for as long.
         seconds: f64,
     },
+    /// Each thread claims jobs until none is left.
+    Claim {
+        /// Threads in this process, one connection each.
+        threads: usize,
+        /// Jobs in the table, for all processes together.
+        jobs: i64,
+    },
+    /// Each thread inserts rows as fast as it can, beside a reader that keeps its transaction open, or alone.
+    EndlessReader {
+        /// Threads in this process that insert.
+        threads: usize,
+        /// How long the reader reads; `None` if there is none.
+        reader_seconds: Option<f64>,
+        /// How long the threads insert.
+        seconds: f64,
+    },
+    /// Async tasks of one thread insert rows.
+    Clients {
+        /// Tasks in this process.
+        clients: usize,
+        /// How long.
+        seconds: f64,
+        /// Operations of this process that are intended per second; `None`: each task's next one when the last has ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<f64>,
+    },
     /// Open, insert, close, pause, again.
     Storm {
         /// How often.
@@ -106,7 +133,13 @@ impl Task {
         match self {
             Self::Insert { threads, .. }
             | Self::Count { threads, .. }
-            | Self::Transact { threads, .. } => *threads,
+            | Self::Transact { threads, .. }
+            | Self::Claim { threads, .. } => *threads,
+            Self::EndlessReader { threads, reader_seconds, .. } => {
+                threads + usize::from(reader_seconds.is_some())
+            }
+            // Its tasks share a thread, and a place.
+            Self::Clients { .. } => 1,
             Self::Mixed { threads, long_job, .. } => threads + usize::from(long_job.is_some()),
             Self::Storm { .. } | Self::Physics { .. } | Self::Echo => 1,
         }
@@ -118,11 +151,18 @@ impl Task {
             Self::Insert { seconds, .. }
             | Self::Count { seconds, .. }
             | Self::Transact { seconds, .. }
+            | Self::EndlessReader { seconds, .. }
+            | Self::Clients { seconds, .. }
             | Self::Mixed { seconds, long_job: None, .. } => Some(*seconds),
             Self::Mixed { .. } => None,
             // A giant transaction commits after its time: the rate counts up to the end of the commit.
-            Self::Storm { .. } | Self::Physics { .. } | Self::Echo => None,
+            Self::Claim { .. } | Self::Storm { .. } | Self::Physics { .. } | Self::Echo => None,
         }
+    }
+
+    /// Does a client that is served faster do more? Else shares say nothing.
+    pub fn has_shares(&self) -> bool {
+        self.seconds().is_some() || matches!(self, Self::Claim { .. })
     }
 
     /// Rows that an operation writes, where that is more than one.
@@ -220,10 +260,13 @@ pub struct Report {
     pub insert_latency: Option<Latency>,
     /// What transactions took beyond running each once.
     pub effort: Effort,
-    /// `orm` only: the sum of id x mark over acknowledged inserts, with the ids that the clients read back.
+    /// `orm`: the sum of id x mark over acknowledged inserts, with the ids that the clients read back. `claim`: of id x owner
+    /// over claimed jobs.
     pub ids_read_back: i64,
     /// `mixed` only: the long transaction.
     pub long_job: Option<LongJob>,
+    /// `endless-reader` only: the reader.
+    pub reader: Option<EndlessReader>,
     /// Acknowledged in time, per client.
     pub served: Vec<u64>,
     /// When the last client ended, in seconds after the start.
@@ -232,6 +275,8 @@ pub struct Report {
     pub cpu_s: f64,
     /// Peak resident memory of the worker.
     pub rss_peak_bytes: u64,
+    /// Memory of the worker at its end, with pages that it shares with others by its part; `None` where nobody looked.
+    pub proportional_bytes: Option<u64>,
     /// Calls of fsync and fdatasync; `None` where nobody counts them.
     pub syncs: Option<u64>,
     /// Open loops only: operations that were intended before the end and had not begun by then.

@@ -3,12 +3,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use super::{
     circumstances::Circumstances,
     crew::{self, Glimpse, Work},
+    endless_reader::EndlessReader,
     engine::{Effort, Engine, Tables},
     fixture::{self, Told},
     job::{LongJob, Report, Task, count_error},
@@ -84,6 +85,8 @@ pub struct Figures {
     pub retries_per_100: f64,
     /// `mixed` only: the long transaction.
     pub long_job: Option<LongJob>,
+    /// `endless-reader` only: the reader.
+    pub reader: Option<EndlessReader>,
     /// The least-served client's share of the mean.
     pub share_least: Option<f64>,
     /// The most-served client's share of the mean.
@@ -94,6 +97,8 @@ pub struct Figures {
     pub rss_peak_bytes_max: u64,
     /// Sum of the workers' peaks, pages that they share counted in each, and of a server's memory.
     pub rss_peak_bytes_sum: u64,
+    /// `clients` only: memory of all workers at their end, each shared page counted once.
+    pub memory_bytes: Option<u64>,
     /// fsync and fdatasync calls of all workers, or of their server; `None` where nobody counts them.
     pub syncs: Option<u64>,
     /// The same per acknowledged operation.
@@ -181,6 +186,9 @@ fn checked_figures(task: &Task, work: &Work, tables: &dyn Tables) -> Result<Figu
         is_long_job_committed: figures.long_job.as_ref().is_some_and(|job| job.refusal.is_none()),
     };
     fixture::verify(tables, task, &told).context("check after the measurement")?;
+    if let Some(reader) = figures.reader.as_ref().filter(|reader| !reader.saw_one_snapshot()) {
+        bail!("the reader saw two snapshots in one transaction: last rows {:?}", reader.last_ids);
+    }
     ensure!(figures.acknowledged > 0, "nothing was acknowledged; errors: {:?}", figures.errors);
     Ok(figures)
 }
@@ -205,7 +213,7 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
     let served: Vec<u64> =
         reports.iter().flat_map(|report| report.served.iter().copied()).collect();
     // Where all do the same number of rounds, shares say nothing.
-    let fairness = task.seconds().and_then(|_| Fairness::of(&served));
+    let fairness = task.has_shares().then(|| Fairness::of(&served)).flatten();
     let acknowledged: u64 = reports.iter().map(|report| report.acknowledged).sum();
     let commits_per_s = if seconds > 0.0 { in_time as f64 / seconds } else { 0.0 };
     let per_commit = |number: u64| number as f64 / acknowledged.max(1) as f64;
@@ -230,11 +238,16 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         effort,
         retries_per_100: 100.0 * effort.retries as f64 / acknowledged.max(1) as f64,
         long_job: reports.iter().find_map(|report| report.long_job.clone()),
+        reader: reports.iter().find_map(|report| report.reader.clone()),
         share_least: fairness.map(|fairness| fairness.least),
         share_most: fairness.map(|fairness| fairness.most),
         cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
         rss_peak_bytes_max: reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0),
         rss_peak_bytes_sum: reports.iter().map(|report| report.rss_peak_bytes).sum(),
+        memory_bytes: reports
+            .iter()
+            .filter_map(|report| report.proportional_bytes)
+            .reduce(|sum, one| sum + one),
         syncs,
         syncs_per_commit: syncs.map(per_commit),
         wal_bytes_per_commit: wal_frames.map(|frames| per_commit(frames * WAL_FRAME_BYTES)),

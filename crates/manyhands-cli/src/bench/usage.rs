@@ -50,8 +50,19 @@ pub fn rss_peak_bytes() -> Result<u64> {
     rss_peak_bytes_in(&status).context("no VmHWM in /proc/self/status")
 }
 
+/// Memory of this process as of now; of a page that others have too, only its part counts.
+pub fn proportional_bytes() -> Result<u64> {
+    let path = "/proc/self/smaps_rollup";
+    let rollup = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+    kilobytes_in(&rollup, "Pss:").with_context(|| format!("no Pss in {path}"))
+}
+
 fn rss_peak_bytes_in(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    kilobytes_in(status, "VmHWM:")
+}
+
+fn kilobytes_in(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
 }

@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{
     board::Places,
-    closed_loop,
+    clients, closed_loop,
     engines::Engines,
     job::{Job, Message, Task},
     physics, storm,
@@ -33,8 +33,14 @@ pub fn run(job: &str, engines: &Engines) -> Result<ExitCode> {
         .context("`manyhands worker` is started by bench and demo only")?;
     let engine = engines.find(&job.engine)?;
     let outcome = match job.task {
-        Task::Insert { .. } | Task::Count { .. } | Task::Transact { .. } | Task::Mixed { .. } => {
-            closed_loop::run(&job, engine)
+        Task::Insert { .. }
+        | Task::Count { .. }
+        | Task::Transact { .. }
+        | Task::Claim { .. }
+        | Task::EndlessReader { .. }
+        | Task::Mixed { .. } => closed_loop::run(&job, engine),
+        Task::Clients { clients, seconds, rate } => {
+            clients::run(&job, engine, clients, seconds, rate)
         }
         Task::Storm { rounds, .. } => storm::run(&job, engine, rounds),
         Task::Physics { limit, seconds } => physics::run(&job, limit, seconds),

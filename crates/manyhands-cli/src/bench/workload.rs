@@ -21,18 +21,27 @@ impl Demand {
         match self.workload {
             Workload::Counter => self.in_transaction,
             Workload::Think | Workload::Transfer | Workload::Orm | Workload::Mixed => true,
-            Workload::Storm | Workload::Sizes | Workload::Threads | Workload::Limits => false,
+            Workload::Storm
+            | Workload::Sizes
+            | Workload::Threads
+            | Workload::Clients
+            | Workload::Claim
+            | Workload::EndlessReader
+            | Workload::Limits => false,
         }
     }
 
     /// The engines of every build to compare, if the user names none.
     pub fn engines(self) -> Vec<BuiltIn> {
-        use BuiltIn::{Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex};
+        use BuiltIn::{
+            Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex, StockNormal,
+        };
         match self.workload {
             _ if self.has_transactions() => {
                 vec![Manyhands, ManyhandsImmediate, Stock, StockDeferred]
             }
             Workload::Threads | Workload::Counter => vec![Manyhands, Stock, StockMutex],
+            Workload::Clients => vec![Manyhands, Stock, StockNormal],
             Workload::Limits => vec![Stock],
             _ => vec![Manyhands, Stock],
         }
@@ -50,6 +59,12 @@ pub enum Workload {
     Threads,
     /// 1 to 64 threads add one to four rows, each UPDATE alone or in a transaction.
     Counter,
+    /// Thousands of async tasks in 1 to 8 processes, each of which inserts a row as soon as it was answered.
+    Clients,
+    /// A queue of jobs, from which threads and processes claim one after the other.
+    Claim,
+    /// Writers beside a reader whose transaction stays open, and the WAL meanwhile and after it.
+    EndlessReader,
     /// Transactions of 100 inserts that first compute or wait, by 1 to 16 threads.
     Think,
     /// Transactions that read two balances, compute or wait, and write both, by 8 threads.
@@ -70,6 +85,9 @@ impl Workload {
             Self::Sizes => "sizes",
             Self::Threads => "threads",
             Self::Counter => "counter",
+            Self::Clients => "clients",
+            Self::Claim => "claim",
+            Self::EndlessReader => "endless-reader",
             Self::Think => "think",
             Self::Transfer => "transfer",
             Self::Orm => "orm",
@@ -80,6 +98,6 @@ impl Workload {
 
     /// Can its operations be intended at a rate?
     pub fn has_open_loop(self) -> bool {
-        matches!(self, Self::Threads)
+        matches!(self, Self::Threads | Self::Clients)
     }
 }
