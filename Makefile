@@ -2,8 +2,8 @@
 # says which ones otherwise), everything else into the tree. All can be repeated.
 
 # Programs that the tests and the demo run beside ours: the stock SQLite shell and its library,
-# setpriv (util-linux) to drop root, file systems for power cuts, strace for figures.
-PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs
+# setpriv (util-linux) to drop root, file systems for power cuts, strace for figures, a web server.
+PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The same command with more engines, and what those need.
@@ -127,12 +127,17 @@ check: setup
 bench: build build-peers develop-python
 	@mkdir -p $(RESULTS)
 	$(call measure-peers,threads,threads --seconds 2)
+	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 2)
+	$(call measure,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1)
+	$(call measure,claim,claim --threads 8$(COMMA)64 --processes 8 --jobs 4000)
 	$(call measure-peers,counter,counter --seconds 1)
 	$(call measure,counter-in-transaction,counter --in-transaction --threads 1$(COMMA)64 --seconds 1)
 	$(call measure-peers,think,think --threads 1$(COMMA)8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 1)
 	$(call measure-peers,transfer,transfer --seconds 1)
 	$(call measure-peers,orm,orm --seconds 1)
 	$(call measure,mixed,mixed --seconds 2 --long-seconds 4)
+	$(call measure,endless-reader,endless-reader --seconds 3)
+	$(call measure,web,web --clients 4$(COMMA)16 --seconds 1 --python .venv/bin/python)
 	$(call measure,sizes,sizes --seconds 0.5)
 	$(call measure,storm,storm)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python)

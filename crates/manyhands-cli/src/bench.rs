@@ -2,7 +2,8 @@
 //!
 //! The files, in reading order: what is measured (`workload`), one measurement (`measurement`) with its file
 //! (`fixture`), its processes (`crew`) and what they say to each other (`job`); then a worker's side: `worker`, the tasks
-//! (`closed_loop` and what its clients do, `storm`, `physics`), the engines; then what is counted, and how it is shown.
+//! (`closed_loop` and what its clients do, `clients`, `web`, `storm`, `physics`), the engines; then what is counted, and
+//! how it is shown.
 
 pub mod workload;
 
@@ -37,6 +38,8 @@ mod endless_reader;
 mod clients;
 
 mod pool;
+
+mod web;
 
 mod storm;
 
@@ -76,6 +79,8 @@ mod wal_table;
 
 mod clients_table;
 
+mod web_table;
+
 pub(crate) mod layout;
 
 use std::{
@@ -100,6 +105,7 @@ use self::{
     measurement::{Cell, Measurement, measure},
     transaction_table::{long_job_table, refused_long_jobs, transaction_table},
     wal_table::wal_table,
+    web_table::web_table,
     workload::{Demand, Workload},
 };
 use crate::figure;
@@ -155,6 +161,7 @@ fn show(workload: Workload, measurements: &[Measurement], repeat: usize) {
         long_job_table(measurements),
         clients_table(measurements),
         wal_table(measurements),
+        web_table(measurements),
     ];
     for table in more.into_iter().flatten() {
         println!("\n{}", table.trim_fmt());
@@ -190,7 +197,7 @@ impl<'engines> Plan<'engines> {
         let demand = Demand {
             workload,
             in_transaction: dimensions.in_transaction,
-            is_python: dimensions.python().is_some(),
+            is_python: dimensions.python().is_some() || workload == Workload::Web,
         };
         ensure!(arguments.repeat > 0, "--repeat must be at least 1");
         dimensions.check()?;

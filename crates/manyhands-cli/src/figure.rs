@@ -52,6 +52,11 @@ pub fn difference(difference: f64) -> String {
     format!("{sign}{}", bytes(difference.abs()))
 }
 
+/// A share: `0.12%`.
+pub fn percent(share: f64) -> String {
+    format!("{}%", with_digits(share * 100.0))
+}
+
 /// A ratio: `12.3x`.
 pub fn ratio(ratio: f64) -> String {
     format!("{}x", with_digits(ratio))
@@ -82,6 +87,7 @@ mod tests {
         assert_eq!(times, ["0 us", "42.0 us", "1.25 ms", "350 ms", "1.00 s", "5.02 s", "21.0 s"]);
         assert_eq!([4_120.0, 99_960.0, 4_500_000.0].map(bytes), ["4.12 kB", "0.10 MB", "4.50 MB"]);
         assert_eq!([4.5e6, -4.5e6].map(difference), ["+4.50 MB", "-4.50 MB"]);
+        assert_eq!([0.0, 0.0012, 0.25].map(percent), ["0%", "0.12%", "25.0%"]);
         assert_eq!(ratio(12.34), "12.3x");
     }
 }

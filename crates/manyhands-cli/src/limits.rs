@@ -19,6 +19,9 @@ pub const CLAIM_WAIT_MAX: Duration = Duration::from_secs(300);
 /// start with 5, others with 10. All but one wait for the writer's lock.
 pub const POOL_CONNECTIONS: usize = 5;
 
+/// How long a client of `web` waits for an answer: longer than the server lets one of its workers take.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(40);
+
 /// How long a writer of the storm waits for its turn, as in the article that the workload comes from.
 pub const STORM_TIMEOUT: Duration = Duration::from_secs(120);
 

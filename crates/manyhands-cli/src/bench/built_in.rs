@@ -135,7 +135,7 @@ impl Engine for BuiltIn {
 
     fn accepts(&self, demand: Demand) -> Result<(), String> {
         match demand.workload {
-            Workload::Storm | Workload::Clients | Workload::Claim
+            Workload::Storm | Workload::Clients | Workload::Claim | Workload::Web
                 if self.has_application_mutex() =>
             {
                 Err("a mutex of the application cannot order processes".to_owned())

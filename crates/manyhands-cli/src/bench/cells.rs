@@ -50,6 +50,7 @@ pub fn cells(workload: Workload, dimensions: &Dimensions) -> Vec<Cell> {
             )
         }),
         Workload::Clients => clients(dimensions, seconds),
+        Workload::Web => web(dimensions, seconds),
         Workload::Claim => claim(dimensions),
         Workload::EndlessReader => endless_reader(dimensions, seconds),
         Workload::Counter if dimensions.in_transaction => {
@@ -122,6 +123,20 @@ fn clients(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
         .into_iter()
         .flat_map(of_processes)
         .collect()
+}
+
+fn web(dimensions: &Dimensions, seconds: f64) -> Vec<Cell> {
+    let of_server = |workers: usize| {
+        let clients = dimensions.clients.clone();
+        let clients = clients.unwrap_or(vec![1, workers, 2 * workers, 4 * workers]);
+        clients.into_iter().map(move |clients| {
+            let requests = counted(clients, "request at once", "requests at once");
+            let label = format!("{}, {requests}", counted(workers, "worker", "workers"));
+            let python = dimensions.python.clone();
+            in_one_process(&label, Task::Web { python, workers, clients, seconds })
+        })
+    };
+    dimensions.processes.clone().unwrap_or(vec![4]).into_iter().flat_map(of_server).collect()
 }
 
 /// Workers that are threads of one process, and workers that are processes; what is named replaces both.
@@ -260,6 +275,16 @@ mod tests {
         assert_eq!(
             (labels[19].label.as_str(), labels[19].processes),
             ("8 processes x 10000 clients", 8)
+        );
+        check(
+            Workload::Web,
+            &defaults,
+            &[
+                "4 workers, 1 request at once",
+                "4 workers, 4 requests at once",
+                "4 workers, 8 requests at once",
+                "4 workers, 16 requests at once",
+            ],
         );
         check(
             Workload::Claim,

@@ -157,7 +157,11 @@ fn client<'places>(
                 insert(client, &[0x5a; 1_000], effort)
             });
         }
-        Task::Clients { .. } | Task::Storm { .. } | Task::Physics { .. } | Task::Echo => {
+        Task::Clients { .. }
+        | Task::Web { .. }
+        | Task::Storm { .. }
+        | Task::Physics { .. }
+        | Task::Echo => {
             bail!("not a closed loop: {:?}", shift.job.task)
         }
     }

@@ -126,6 +126,7 @@ fn longest(task: &Task) -> Duration {
         | Task::Transact { seconds, .. }
         | Task::EndlessReader { seconds, .. }
         | Task::Clients { seconds, .. }
+        | Task::Web { seconds, .. }
         | Task::Physics { seconds, .. } => Duration::from_secs_f64(*seconds) + OVERTIME_MAX,
         Task::Mixed { seconds, .. } => {
             Duration::from_secs_f64(*seconds * LONG_JOB_STRETCH_MAX) + OVERTIME_MAX

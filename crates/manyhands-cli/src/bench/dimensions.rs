@@ -13,10 +13,11 @@ pub struct Dimensions {
     /// Threads of the worker process, for all but `storm`, `sizes`, `clients` and `limits` [default: those that the workload is about].
     #[arg(long, value_delimiter = ',')]
     pub threads: Option<Vec<usize>>,
-    /// Processes, for `storm`, `clients` and `claim` [default: 200, and 1,2,4,8, and 8,64].
+    /// Processes, for `storm`, `clients` and `claim`, and of the server of `web` [default: 200, and 1,2,4,8, and 8,64, and 4].
     #[arg(long, value_delimiter = ',')]
     pub processes: Option<Vec<usize>>,
-    /// Async tasks of each process, for `clients` [default: 100,300,1000,3000,10000].
+    /// Async tasks of each process, for `clients` [default: 100,300,1000,3000,10000]; requests at once, for `web`
+    /// [default: one, and once, twice and four times as many as processes].
     #[arg(long, value_delimiter = ',')]
     pub clients: Option<Vec<usize>>,
     /// Jobs in the queue, for `claim`.
@@ -28,7 +29,7 @@ pub struct Dimensions {
     /// What the processes of `storm` are.
     #[arg(long, value_enum, default_value_t)]
     pub client: Client,
-    /// The interpreter of `--client python`; it must find the package `manyhands`.
+    /// The interpreter of `--client python` and of `web`; it must find the package `manyhands`, and for `web` gunicorn.
     #[arg(long, default_value = "python3", value_name = "PATH")]
     pub python: PathBuf,
     /// Microseconds that pass inside a transaction, for `think` and `transfer` [default: 0,100,1000 and 200].

@@ -26,7 +26,7 @@ const BALANCE: i64 = 1_000;
 /// What the clients were told, all of them together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// Acknowledged operations.
+    /// Acknowledged operations; of `web`, those that create.
     pub operations: u64,
     /// See [`super::job::Report::ids_read_back`].
     pub ids_read_back: i64,
@@ -75,6 +75,10 @@ pub fn schema(task: &Task) -> String {
              CREATE INDEX free_job ON jobs(id) WHERE owner IS NULL",
             fill("jobs", *jobs, "NULL")
         ),
+        Task::Web { .. } => "CREATE TABLE post(
+                 id INTEGER PRIMARY KEY, title TEXT NOT NULL UNIQUE, body TEXT NOT NULL
+             )"
+        .to_owned(),
         Task::Storm { .. } => "CREATE TABLE test(id INTEGER PRIMARY KEY AUTOINCREMENT)".to_owned(),
     }
 }
@@ -137,6 +141,10 @@ fn expected(task: &Task, told: &Told) -> Result<Vec<(&'static str, i64)>> {
             ("SELECT count(*) FROM t", operations),
             ("SELECT count(*) FROM result", i64::from(told.is_long_job_committed)),
             ("SELECT count(*) FROM result WHERE total <> (SELECT sum(v) FROM big)", 0),
+        ],
+        Task::Web { .. } => vec![
+            ("SELECT count(*) FROM post", operations),
+            ("SELECT coalesce(sum(id), 0) FROM post", told.ids_read_back),
         ],
         Task::Storm { .. } => vec![("SELECT count(*) FROM test", operations)],
     })
@@ -236,6 +244,20 @@ mod tests {
         check(&claim, sql, told(3, 1 + 2 * 2 + 3), Err(swapped));
         let left = "SELECT count(*) FROM jobs WHERE owner IS NULL: 1 in the file, 0 acknowledged";
         check(&claim, "UPDATE jobs SET owner = 1 WHERE id < 3", told(2, 3), Err(left));
+    }
+
+    /// A post that the server said to have created is there, under the id that it told.
+    #[test]
+    fn posts_are_where_the_server_said() {
+        let web = Task::Web { python: "python3".into(), workers: 1, clients: 1, seconds: 1.0 };
+        let told =
+            |operations, ids_read_back| Told { operations, ids_read_back, ..Told::default() };
+        let sql = "INSERT INTO post VALUES (1, 'a', ''), (2, 'b', '')";
+        check(&web, sql, told(2, 3), Ok(()));
+        let lost = "SELECT count(*) FROM post: 2 in the file, 3 acknowledged";
+        check(&web, sql, told(3, 6), Err(lost));
+        let elsewhere = "SELECT coalesce(sum(id), 0) FROM post: 3 in the file, 4 acknowledged";
+        check(&web, sql, told(2, 4), Err(elsewhere));
     }
 
     /// The long transaction is in the file if and only if it was acknowledged, and computed the right sum.

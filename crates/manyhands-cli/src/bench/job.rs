@@ -108,6 +108,17 @@ pub enum Task {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<f64>,
     },
+    /// Threads send requests to a server that they started.
+    Web {
+        /// The interpreter of the server.
+        python: PathBuf,
+        /// Processes of the server.
+        workers: usize,
+        /// Threads in this process, one request at once each.
+        clients: usize,
+        /// How long.
+        seconds: f64,
+    },
     /// Open, insert, close, pause, again.
     Storm {
         /// How often.
@@ -134,7 +145,8 @@ impl Task {
             Self::Insert { threads, .. }
             | Self::Count { threads, .. }
             | Self::Transact { threads, .. }
-            | Self::Claim { threads, .. } => *threads,
+            | Self::Claim { threads, .. }
+            | Self::Web { clients: threads, .. } => *threads,
             Self::EndlessReader { threads, reader_seconds, .. } => {
                 threads + usize::from(reader_seconds.is_some())
             }
@@ -153,6 +165,7 @@ impl Task {
             | Self::Transact { seconds, .. }
             | Self::EndlessReader { seconds, .. }
             | Self::Clients { seconds, .. }
+            | Self::Web { seconds, .. }
             | Self::Mixed { seconds, long_job: None, .. } => Some(*seconds),
             Self::Mixed { .. } => None,
             // A giant transaction commits after its time: the rate counts up to the end of the commit.
@@ -256,15 +269,19 @@ pub struct Report {
     pub errors: BTreeMap<String, u64>,
     /// How long operations took, refused ones included: their clients waited too.
     pub latency: Latency,
-    /// Storm only: the insert alone.
+    /// `storm`: the insert alone. `web`: requests that create.
     pub insert_latency: Option<Latency>,
     /// What transactions took beyond running each once.
     pub effort: Effort,
     /// `orm`: the sum of id x mark over acknowledged inserts, with the ids that the clients read back. `claim`: of id x owner
-    /// over claimed jobs.
+    /// over claimed jobs. `web`: of the ids that the server told.
     pub ids_read_back: i64,
     /// `mixed` only: the long transaction.
     pub long_job: Option<LongJob>,
+    /// `web` only: how many of the operations were to add a row.
+    pub rows: Option<u64>,
+    /// `web` only: CPU time of the process that sent the requests; the rest is the server's.
+    pub generator_cpu_s: Option<f64>,
     /// `endless-reader` only: the reader.
     pub reader: Option<EndlessReader>,
     /// Acknowledged in time, per client.

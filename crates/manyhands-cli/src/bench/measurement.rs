@@ -68,11 +68,13 @@ pub struct Figures {
     pub p99_ms: f64,
     /// 99.9th percentile.
     pub p999_ms: f64,
+    /// 99.99th percentile.
+    pub p9999_ms: f64,
     /// Longest wait.
     pub max_ms: f64,
     /// All latencies, refused operations included.
     pub latency: Latency,
-    /// Storm only: the insert alone.
+    /// `storm`: the insert alone. `web`: requests that create.
     pub insert_latency: Option<Latency>,
     /// Rows per second, where an operation writes more than one.
     pub rows_per_s: Option<f64>,
@@ -91,7 +93,9 @@ pub struct Figures {
     pub share_least: Option<f64>,
     /// The most-served client's share of the mean.
     pub share_most: Option<f64>,
-    /// CPU seconds of all workers, and of a server.
+    /// `web` only: CPU seconds of the process that sent the requests.
+    pub generator_cpu_s: Option<f64>,
+    /// CPU seconds of all workers, and of a server; of `web`, of its server alone.
     pub cpu_s: f64,
     /// Peak resident memory of the largest worker, or of a server, all its processes together.
     pub rss_peak_bytes_max: u64,
@@ -181,7 +185,11 @@ fn checked_figures(task: &Task, work: &Work, tables: &dyn Tables) -> Result<Figu
         _ => true,
     };
     let told = Told {
-        operations: if is_in_file { figures.acknowledged } else { 0 },
+        operations: match reports.iter().map(|report| report.rows).sum() {
+            Some(rows) => rows,
+            None if is_in_file => figures.acknowledged,
+            None => 0,
+        },
         ids_read_back: reports.iter().map(|report| report.ids_read_back).sum(),
         is_long_job_committed: figures.long_job.as_ref().is_some_and(|job| job.refusal.is_none()),
     };
@@ -230,6 +238,7 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         p90_ms: ms(0.9),
         p99_ms: ms(0.99),
         p999_ms: ms(0.999),
+        p9999_ms: ms(0.9999),
         max_ms: latency.max().as_secs_f64() * 1e3,
         latency,
         insert_latency,
@@ -241,6 +250,7 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         reader: reports.iter().find_map(|report| report.reader.clone()),
         share_least: fairness.map(|fairness| fairness.least),
         share_most: fairness.map(|fairness| fairness.most),
+        generator_cpu_s: reports.iter().find_map(|report| report.generator_cpu_s),
         cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
         rss_peak_bytes_max: reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0),
         rss_peak_bytes_sum: reports.iter().map(|report| report.rss_peak_bytes).sum(),

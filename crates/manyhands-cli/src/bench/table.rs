@@ -53,7 +53,8 @@ pub fn table(measurements: &[Measurement]) -> Table {
     table
 }
 
-/// The second table of the storm: the insert alone, without open and close. `None` for other workloads.
+/// The second table of the storm: the insert alone, without open and close; and of `web`, the requests that create. `None`
+/// for other workloads.
 pub fn insert_table(measurements: &[Measurement]) -> Option<Table> {
     let mut table =
         empty(&["the insert alone", "engine", "p50", "p90", "p99", "p99.9", "max wait"], 2);

@@ -4,7 +4,10 @@
 use std::fs;
 
 use anyhow::{Context, Result};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::{
+    param::clock_ticks_per_second,
+    time::{ClockId, clock_gettime},
+};
 
 /// A frame of a WAL: its header, and a page of the size that SQLite gives a new file.
 pub const WAL_FRAME_BYTES: u64 = 24 + 4096;
@@ -50,6 +53,28 @@ pub fn rss_peak_bytes() -> Result<u64> {
     rss_peak_bytes_in(&status).context("no VmHWM in /proc/self/status")
 }
 
+/// The same of another process.
+pub fn rss_peak_bytes_of(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    rss_peak_bytes_in(&status).with_context(|| format!("no VmHWM in {path}"))
+}
+
+/// CPU seconds of another process so far, user and system.
+pub fn cpu_s_of(process: u32) -> Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    let ticks = cpu_ticks_in(&stat).with_context(|| format!("no CPU time in {path}"))?;
+    Ok(ticks as f64 / clock_ticks_per_second() as f64)
+}
+
+/// Fields 14 and 15 of proc(5); the second is a name in brackets, with any characters.
+fn cpu_ticks_in(stat: &str) -> Option<u64> {
+    let (_, behind_name) = stat.rsplit_once(") ")?;
+    let mut fields = behind_name.split(' ').skip(14 - 3);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 /// Memory of this process as of now; of a page that others have too, only its part counts.
 pub fn proportional_bytes() -> Result<u64> {
     let path = "/proc/self/smaps_rollup";
@@ -79,6 +104,15 @@ mod tests {
             Some(5120 * 1024)
         );
         assert_eq!(rss_peak_bytes_in("Name:\tx\n"), None);
+    }
+
+    /// As documented in proc(5): a name may hold what looks like its end.
+    #[test]
+    fn cpu_time_from_the_kernels_line() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 90 0 0 0 40 2 5 6 20 0 1 0";
+        assert_eq!(cpu_ticks_in(stat), Some(42));
+        assert_eq!(cpu_ticks_in("7"), None);
+        assert!(cpu_s_of(std::process::id()).expect("we live") >= 0.0);
     }
 
     /// Every sync of the process counts, the standard library's too: else a column of zeros would look like a success.

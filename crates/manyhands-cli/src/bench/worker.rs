@@ -21,7 +21,7 @@ use super::{
     clients, closed_loop,
     engines::Engines,
     job::{Job, Message, Task},
-    physics, storm,
+    physics, storm, web,
 };
 
 /// What a worker exits with when the command is gone.
@@ -41,6 +41,9 @@ pub fn run(job: &str, engines: &Engines) -> Result<ExitCode> {
         | Task::Mixed { .. } => closed_loop::run(&job, engine),
         Task::Clients { clients, seconds, rate } => {
             clients::run(&job, engine, clients, seconds, rate)
+        }
+        Task::Web { ref python, workers, clients, seconds } => {
+            web::run(&job, python, workers, clients, seconds)
         }
         Task::Storm { rounds, .. } => storm::run(&job, engine, rounds),
         Task::Physics { limit, seconds } => physics::run(&job, limit, seconds),

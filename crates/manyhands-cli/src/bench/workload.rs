@@ -11,7 +11,7 @@ pub struct Demand {
     pub workload: Workload,
     /// `counter --in-transaction`.
     pub in_transaction: bool,
-    /// Are the worker processes Python's?
+    /// Are the worker processes Python's, or those of the server?
     pub is_python: bool,
 }
 
@@ -20,7 +20,11 @@ impl Demand {
     pub fn has_transactions(self) -> bool {
         match self.workload {
             Workload::Counter => self.in_transaction,
-            Workload::Think | Workload::Transfer | Workload::Orm | Workload::Mixed => true,
+            Workload::Think
+            | Workload::Transfer
+            | Workload::Orm
+            | Workload::Mixed
+            | Workload::Web => true,
             Workload::Storm
             | Workload::Sizes
             | Workload::Threads
@@ -37,6 +41,7 @@ impl Demand {
             Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex, StockNormal,
         };
         match self.workload {
+            Workload::Web => vec![Manyhands, Stock, StockDeferred],
             _ if self.has_transactions() => {
                 vec![Manyhands, ManyhandsImmediate, Stock, StockDeferred]
             }
@@ -61,6 +66,8 @@ pub enum Workload {
     Counter,
     /// Thousands of async tasks in 1 to 8 processes, each of which inserts a row as soon as it was answered.
     Clients,
+    /// A web server of 4 processes, in Python, that creates and shows posts, and 1 to 16 requests at once.
+    Web,
     /// A queue of jobs, from which threads and processes claim one after the other.
     Claim,
     /// Writers beside a reader whose transaction stays open, and the WAL meanwhile and after it.
@@ -86,6 +93,7 @@ impl Workload {
             Self::Threads => "threads",
             Self::Counter => "counter",
             Self::Clients => "clients",
+            Self::Web => "web",
             Self::Claim => "claim",
             Self::EndlessReader => "endless-reader",
             Self::Think => "think",

@@ -84,7 +84,7 @@ fn a_reader_holds_the_wal() {
 /// A mutex in each of several processes would be one in name only.
 #[test]
 fn no_application_mutex_between_processes() {
-    for workload in ["clients", "claim"] {
+    for workload in ["clients", "claim", "web"] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_manyhands"))
             .args(["bench", workload, "--engines", "stock-mutex"])
             .output()
@@ -92,4 +92,39 @@ fn no_application_mutex_between_processes() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(stderr.contains("a mutex of the application cannot order processes"), "{stderr}");
     }
+}
+
+/// Debian's interpreter, for which its packages bring gunicorn.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// A server with two processes creates posts and shows them; what the clients were told is in the file.
+#[test]
+fn a_web_server_creates_posts() {
+    let arguments =
+        ["web", "--python", PYTHON, "--processes", "2", "--clients", "1,4", "--seconds", "0.5"];
+    let fixed = ["--repeat", "1", "--engines", "stock-normal"];
+    for line in measured(&[&arguments[..], &fixed].concat(), 2) {
+        assert!(number(&line, "acknowledged") >= 2.0, "{line}");
+        assert!(number(&line, "cpu_s") > 0.0, "the server used the processor: {line}");
+        assert!(number(&line, "generator_cpu_s") > 0.0, "{line}");
+        assert!(number(&line, "p9999_ms") <= number(&line, "max_ms"), "{line}");
+    }
+}
+
+/// Without the server's packages there is no figure, and a sentence that says which they are.
+#[test]
+fn a_server_that_cannot_start_says_what_it_needs() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_manyhands"))
+        .args(["bench", "web", "--python", "/bin/false", "--clients", "1", "--repeat", "1"])
+        .args(["--engines", "stock", "--directory"])
+        .arg(directory.path())
+        .output()
+        .expect("the command starts");
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        stdout.contains("/bin/false must find the packages gunicorn and manyhands"),
+        "{stdout}"
+    );
 }
