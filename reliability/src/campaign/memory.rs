@@ -1,7 +1,7 @@
 //! What connections and writes cost: resident memory and the queue file. The bounds are those of the
 //! project; the figures are printed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -19,6 +19,12 @@ const QUEUE_FILE_BYTES_LIMIT: u64 = 8 << 20;
 
 /// How much memory that is no file's may grow between the first fifth of the writes and the last.
 const GROWTH_KB_LIMIT: u64 = 1_024;
+
+/// What the WAL may grow to: three times the limit, in frames of a page and a header.
+const WAL_BYTES_LIMIT: u64 = 3 * 1_000 * (4_096 + 24);
+
+/// How often the WAL is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long the writes may take.
 const WRITE_PATIENCE: Duration = Duration::from_secs(600);
@@ -89,8 +95,12 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
         grow.count = arguments.writes / 2;
         writers.push(Writer::start(&grow, None)?);
     }
+    let (end, wal) = (Instant::now() + WRITE_PATIENCE, format!("{}-wal", database.display()));
+    let mut wal_bytes = 0;
     for mut writer in writers {
-        writer.child.dies_within(WRITE_PATIENCE)?;
+        while !writer.child.dies_within(LOOK_EVERY)? && Instant::now() < end {
+            wal_bytes = std::fs::metadata(&wal).map_or(0, |found| found.len()).max(wal_bytes);
+        }
         let told = told(&writer.child.heard(Transcript::clone));
         let number = writer.job.number;
         writer.finish(&mut ledger, findings)?;
@@ -103,6 +113,10 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
         if late[2] > early[2] + GROWTH_KB_LIMIT {
             findings.push(format!("the memory of writer {number} grew: {told:?}"));
         }
+    }
+    println!("the WAL had {wal_bytes} bytes at most");
+    if wal_bytes > WAL_BYTES_LIMIT {
+        findings.push(format!("the WAL grew to {wal_bytes} bytes, and nobody read"));
     }
     findings.extend(unexpected_errors(&ledger, false));
     findings.extend(verdict::examine(&database, &ledger)?.findings);
