@@ -15,6 +15,8 @@ const INSERT_COUNT: &str = "INSERT INTO entry \
      SELECT ?1, ?2, ?3, ?4, ?5, (SELECT n FROM counter WHERE id = ?6), NULL";
 const COUNT: &str = "UPDATE counter SET n = n + 1 WHERE id = ?1 RETURNING n";
 const VIOLATE: &str = "INSERT INTO counter VALUES (1, ?1)";
+/// Undoes more than itself: no batch survives it.
+const VIOLATE_ALL: &str = "INSERT OR ROLLBACK INTO counter VALUES (1, ?1)";
 
 /// How long a writer waits after an error before it goes on.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -51,7 +53,8 @@ impl Hand {
                 hand.insert(operation, 0, None, Some(text)).map(|()| None)
             }
             Kind::Refused => {
-                hand.connection.execute(VIOLATE, params![operation.sequence]).map(|_| None)
+                let violate = if operation.sequence % 2 == 0 { VIOLATE } else { VIOLATE_ALL };
+                hand.connection.execute(violate, params![operation.sequence]).map(|_| None)
             }
             Kind::RefusedPair => hand.refused_pair(operation).map(|()| None),
         });
