@@ -30,6 +30,13 @@ impl Preload {
         preload
     }
 
+    /// Lets one call fail, and counts nothing.
+    pub fn fault(directory: &Path, fault: &str) -> Preload {
+        let mut preload = Preload::about(directory);
+        preload.variables.push(("RECORDER_FAULT", fault.to_owned()));
+        preload
+    }
+
     fn about(directory: &Path) -> Preload {
         let variables = vec![
             ("LD_PRELOAD", LIBRARY.to_owned()),

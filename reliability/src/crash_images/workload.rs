@@ -1,6 +1,7 @@
 //! What the recorded processes do. Each workload is a function of the seed, as far as processes that run
 //! beside each other can be.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +33,9 @@ pub enum Workload {
     Threads,
     /// Small pages and many writes: checkpoints, and a WAL that is used again.
     Checkpoints,
+    /// The syncs of one process fail, from the middle of its work on. What it acknowledged before is safe; what
+    /// was under way is told to have an unknown end, and that process writes no more.
+    FailedSync,
     /// Processes die at named points, with a batch in hand; an heir opens the file.
     Killed,
     /// The sqlite3 shell writes at FULL and checkpoints in all modes beside ours.
@@ -61,7 +65,7 @@ impl Workload {
 
     fn page_bytes(self) -> u32 {
         match self {
-            Workload::Mix | Workload::Killed => 4096,
+            Workload::Mix | Workload::Killed | Workload::FailedSync => 4096,
             Workload::Checkpoints => 512,
             _ => 1024,
         }
@@ -79,6 +83,12 @@ impl Workload {
         };
         let plain = |_: &mut Arguments| {};
         match self {
+            Workload::FailedSync => {
+                // Three of four clients: its process leads soon, and for others.
+                add(Act::Mix, operations / 2, &|job| job.threads = 3);
+                add(Act::Mix, operations, &plain);
+                add(Act::Watch, 0, &plain);
+            }
             Workload::Mix | Workload::Checkpoints => {
                 (0..3).for_each(|_| add(Act::Mix, operations, &plain));
                 add(Act::Watch, 0, &plain);
@@ -146,8 +156,14 @@ pub fn record(
     let preload = Preload::record(directory, &recorder.log(), SYNC_US);
     let (mut ledger, mut findings) = (Ledger::new(seed, false), Vec::new());
     let cast = workload.cast(&database, seed, operations);
+    let fails = (workload == Workload::FailedSync).then(|| {
+        // And all after it: one may be that of the directory, whose error SQLite ignores.
+        let nth = 1 + Rng::with_seed(seed).u32(0..3);
+        preload.clone().and(&Preload::fault(directory, &format!("fdatasync:EIO:{nth}:ever")))
+    });
     let start = |(job, crash): &(Arguments, Option<String>)| {
-        Writer::start_with(job, crash.as_deref(), &preload)
+        let fails = fails.as_ref().filter(|_| job.number == 0);
+        Writer::start_with(job, crash.as_deref(), fails.unwrap_or(&preload))
     };
     let mut crew = cast.iter().map(start).collect::<Result<Vec<Writer>>>()?;
     for writer in crew.iter().filter(|writer| !writer.is_victim) {
@@ -170,9 +186,28 @@ pub fn record(
     for writer in endless {
         writer.finish(&mut ledger, &mut findings)?;
     }
+    if fails.is_some() {
+        findings.extend(goes_on_after_failed_sync(&ledger));
+        ledger.failures.clear();
+    }
     findings.extend(unexpected_errors(&ledger, workload == Workload::StockPeer));
     ensure!(findings.is_empty(), "before any cut: {}", findings.join("; "));
     recorder.finish()
+}
+
+/// A failed sync is final: who led is told, and acknowledges nothing more.
+fn goes_on_after_failed_sync(ledger: &Ledger) -> Option<String> {
+    let told = ledger.failures.iter().filter(|failure| failure.operation.writer < 100);
+    let failed: BTreeMap<i64, u64> =
+        told.rev().map(|failure| (failure.operation.writer, failure.ns)).collect();
+    if failed.is_empty() {
+        return Some("a sync failed, and its process was told nothing".to_owned());
+    }
+    let later = ledger.acked.iter().filter(|(operation, ack)| {
+        failed.get(&operation.writer).is_some_and(|failed_ns| ack.ns > *failed_ns)
+    });
+    let later = later.count();
+    (later > 0).then(|| format!("{later} writes were acknowledged after a failed sync"))
 }
 
 /// The number of who comes after the others died.
