@@ -1,5 +1,7 @@
 //! The campaigns, and what they share: a crew of writers on one file, and the report.
 
+pub mod black_box;
+mod crew;
 pub mod full;
 pub mod images;
 pub mod isolation;
@@ -24,6 +26,7 @@ use crate::child::Child;
 use crate::ledger::Ledger;
 use crate::preload::Preload;
 use crate::worker::{self, Act};
+pub use crew::log_path;
 
 /// How long a writer may take to open the database.
 pub const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -103,11 +106,13 @@ pub fn place() -> Result<(TempDir, PathBuf)> {
 }
 
 /// A directory for what is written and read by the thousand: in memory, where there is such a file system.
+/// Where TMPDIR names a place in memory, it is there.
 pub fn memory_directory() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let mut builder = tempfile::Builder::new();
     let builder = builder.prefix("reliability-");
-    let directory = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+    let elsewhere = memory.is_dir() && !std::env::temp_dir().starts_with(memory);
+    let directory = if elsewhere { builder.tempdir_in(memory) } else { builder.tempdir() };
     directory.context("make a directory")
 }
 

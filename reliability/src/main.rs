@@ -9,6 +9,7 @@
 //! A campaign prints figures, findings, and for each finding the command that replays it. It exits
 //! with 1 if there was a finding.
 
+mod black_box;
 mod campaign;
 mod child;
 mod clock;
@@ -43,6 +44,8 @@ enum Command {
     Stock(campaign::stock::Arguments),
     /// Random transactions beside each other: each saw what it sees in one serial order.
     Isolation(campaign::isolation::Arguments),
+    /// Histories of many processes, judged by a checker that knows nothing of this engine.
+    BlackBox(campaign::black_box::Arguments),
     /// Writers are stopped: the others time out in time, and go on afterwards.
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Planted(arguments) => campaign::planted::run(&arguments),
         Command::Stock(arguments) => campaign::stock::run(&arguments),
         Command::Isolation(arguments) => campaign::isolation::run(&arguments),
+        Command::BlackBox(arguments) => campaign::black_box::run(&arguments),
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
         Command::Images(arguments) => campaign::images::run(&arguments),

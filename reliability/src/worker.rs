@@ -33,7 +33,8 @@ use fastrand::Rng;
 use manyhands::{Database, Durability};
 
 use self::hand::Hand;
-use crate::campaign::isolation::log_path;
+use crate::black_box;
+use crate::campaign::log_path;
 use crate::entry::SCHEMA;
 use crate::isolation::player;
 
@@ -63,6 +64,8 @@ pub enum Act {
     Open,
     /// Plays `count` random transactions in each thread, and logs beside the database what they saw.
     Transactions,
+    /// Plays `count` transactions on lists in each thread, and logs beside the database what they saw.
+    Lists,
     /// Opens connections, and says what they cost.
     Idle,
     /// Writes `count` rows, and says how its memory grows.
@@ -86,7 +89,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 60_000)]
     pub timeout_ms: u64,
     /// Operations of each thread of `mix`, 0 for no end; connections of `idle`, rows of `grow`,
-    /// transactions of each thread of `transactions`.
+    /// transactions of each thread of `transactions` and `lists`.
     #[arg(long, default_value_t = 0)]
     pub count: u64,
     /// PRAGMA synchronous of `stock` and `careless`; NORMAL lowers the durability of the others, too.
@@ -181,7 +184,7 @@ pub fn run(job: &Arguments) -> Result<()> {
         Act::Idle => memory::idle(&database, job.count, &orders)?,
         Act::Grow => memory::grow(&database, job)?,
         Act::Open => open(&database, job)?,
-        Act::Transactions => transactions(&database, job, &orders)?,
+        Act::Transactions | Act::Lists => transactions(&database, job, &orders)?,
         Act::Watch => watch::read(&database, &orders)?,
         _ => std::thread::scope(|scope| {
             let threads: Vec<_> = (0..job.threads)
@@ -225,7 +228,11 @@ fn transactions(database: &Database, job: &Arguments, orders: &Orders) -> Result
             let mut dice = Rng::with_seed(job.seed);
             let own = (job.number * 1000 + thread).unsigned_abs();
             let seed = dice.u64(..) ^ own.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            player::play(database, &log, seed, job.count, || orders.is_stopped())
+            let is_stopped = || orders.is_stopped();
+            if job.act == Act::Lists {
+                return black_box::player::play(database, &log, own, seed, job.count, is_stopped);
+            }
+            player::play(database, &log, seed, job.count, is_stopped)
         };
         let threads: Vec<_> =
             (0..job.threads).map(|thread| scope.spawn(move || play(thread))).collect();

@@ -6,15 +6,15 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use fastrand::Rng;
 use tempfile::TempDir;
 
-use super::{END_PATIENCE, KILLED, READY_PATIENCE, Writer, job, report};
+use super::crew::{Crew, log_path};
+use super::{memory_directory, report};
 use crate::isolation::call::SCHEMA;
 use crate::isolation::dice::Kind;
 use crate::isolation::log::{self, Told};
@@ -128,12 +128,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 /// In memory: this is about who sees what, not about power cuts.
 fn place(on_disk: bool) -> Result<(TempDir, PathBuf)> {
-    let memory = Path::new("/dev/shm");
-    if on_disk || !memory.is_dir() {
+    if on_disk {
         return super::place();
     }
-    let directory = tempfile::Builder::new().prefix("reliability-").tempdir_in(memory);
-    let directory = directory.context("make a directory")?;
+    let directory = memory_directory()?;
     let database = directory.path().join("app.db");
     Ok((directory, database))
 }
@@ -155,7 +153,9 @@ fn play(arguments: &Arguments, number: u64) -> Result<Round> {
                 Peer::start(database)?.play(seed ^ 1, || stop.load(Ordering::Relaxed))
             })
         });
-        let crew = work(arguments, &database, seed, count, &mut dice, &mut findings, &mut deaths);
+        let Arguments { processes, threads, kills, .. } = *arguments;
+        let crew = Crew { act: Act::Transactions, processes, threads, kills, seed, count };
+        let crew = crew.work(&database, &mut dice, &mut findings, &mut deaths);
         stop.store(true, Ordering::Relaxed);
         if let Some(peer) = peer {
             told.extend(peer.join().expect("the shell's thread panicked")?);
@@ -175,59 +175,4 @@ fn play(arguments: &Arguments, number: u64) -> Result<Round> {
     verdict.findings.splice(0..0, findings);
     let kinds = verdict::by_kind(&told);
     Ok(Round { directory, verdict, kinds, told: told.len(), deaths })
-}
-
-/// Starts the processes, kills some, and replaces them. Returns how many there were.
-fn work(
-    arguments: &Arguments,
-    database: &Path,
-    seed: u64,
-    count: u64,
-    dice: &mut Rng,
-    findings: &mut Vec<String>,
-    deaths: &mut u64,
-) -> Result<i64> {
-    let start = |number: i64, count: u64| {
-        let mut job = job(database, Act::Transactions, number, seed);
-        job.threads = arguments.threads;
-        job.count = count;
-        Writer::start(&job, None)
-    };
-    let mut next = arguments.processes;
-    let mut crew =
-        (0..arguments.processes).map(|number| start(number, count)).collect::<Result<Vec<_>>>()?;
-    for writer in &crew {
-        writer.child.wait_for("ready", READY_PATIENCE)?;
-    }
-    for _ in 0..arguments.kills {
-        std::thread::sleep(Duration::from_millis(dice.u64(20..1200)));
-        let victim = &mut crew[dice.usize(0..arguments.processes.unsigned_abs() as usize)];
-        if victim.child.dies_within(Duration::ZERO)? {
-            continue;
-        }
-        victim.child.signal(rustix::process::Signal::KILL)?;
-        let (status, _) = victim.child.finish(END_PATIENCE)?;
-        match status.and_then(|status| status.signal()) {
-            Some(KILLED) => *deaths += 1,
-            // It was faster.
-            _ if status.is_some_and(|status| status.success()) => {}
-            _ => findings.push(format!("a victim ended with {status:?}")),
-        }
-        *victim = start(next, count / 2)?;
-        next += 1;
-    }
-    for writer in &mut crew {
-        // As long as it takes: a hang is a finding.
-        let (status, heard) = writer.child.finish(Duration::from_secs(120))?;
-        if !status.is_some_and(|status| status.success()) {
-            let number = writer.job.number;
-            findings.push(format!("process {number} ended with {status:?}: {:?}", heard.lines));
-        }
-    }
-    Ok(next)
-}
-
-/// Where a worker's thread writes its log.
-pub fn log_path(database: &Path, number: i64, thread: i64) -> PathBuf {
-    database.with_file_name(format!("log-{number}-{thread}"))
 }

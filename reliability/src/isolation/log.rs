@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Seen};
@@ -86,7 +87,8 @@ impl Log {
         self.append(&Entry::End { ns, end, seen })
     }
 
-    fn append(&mut self, entry: &Entry) -> Result<()> {
+    /// Adds a record of any kind.
+    pub fn append(&mut self, entry: &impl Serialize) -> Result<()> {
         self.buffer.clear();
         self.buffer.extend([0; 4]);
         let mut buffer = postcard::to_extend(entry, std::mem::take(&mut self.buffer))?;
@@ -98,16 +100,24 @@ impl Log {
     }
 }
 
-/// All transactions of a log.
-pub fn read(path: &Path) -> Result<Vec<Told>> {
+/// All records of a log.
+pub fn records<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
-    let mut rest = bytes.as_slice();
-    let mut told: Vec<Told> = Vec::new();
+    let (mut rest, mut records) = (bytes.as_slice(), Vec::new());
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
         let Some((record, after)) = after.split_at_checked(length) else { break };
         rest = after;
-        match postcard::from_bytes(record).context("a record of the log")? {
+        records.push(postcard::from_bytes(record).context("a record of the log")?);
+    }
+    Ok(records)
+}
+
+/// All transactions of a log.
+pub fn read(path: &Path) -> Result<Vec<Told>> {
+    let mut told: Vec<Told> = Vec::new();
+    for entry in records(path)? {
+        match entry {
             Entry::Intent { id, kind, began_ns, calls, seen } => {
                 told.push(Told { id, kind, began_ns, end: None, calls, seen });
             }
