@@ -21,6 +21,7 @@ pub const SCHEMA: &str = "
         high INTEGER, low INTEGER, part INTEGER);
     CREATE INDEX item_kind ON item (kind);
     CREATE TABLE tag (k TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
+    CREATE TABLE total (k INTEGER PRIMARY KEY, cents INTEGER);
     CREATE TABLE born (id INTEGER PRIMARY KEY, high INTEGER, low INTEGER, part INTEGER);
     CREATE TRIGGER account_history AFTER UPDATE ON account BEGIN
         INSERT OR IGNORE INTO history SELECT coalesce(max(n), 0) + 1, new.high, new.low FROM history;
@@ -77,6 +78,10 @@ statements! {
     Upsert = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2) ON CONFLICT (k) DO UPDATE SET n = n + excluded.n";
     UpsertReturning = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2) \
                        ON CONFLICT (k) DO UPDATE SET n = n + excluded.n RETURNING n";
+    /// Makes a row of one table from rows of another, for [`Statement::Total`] to look at.
+    Gather = "INSERT INTO total SELECT ?1, sum(cents) FROM account WHERE owner = ?2 \
+              ON CONFLICT (k) DO UPDATE SET cents = excluded.cents";
+    Total = "SELECT cents FROM total WHERE k = ?1";
     /// Fails when the tag is there.
     Tag = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2)";
     Untag = "DELETE FROM tag WHERE k = printf('k%02d', ?1)";

@@ -90,7 +90,12 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
             _ => any_write(dice, id),
         };
         let is_blind = only_writes && call.look != Look::Rows;
+        let gathered =
+            (call.statement == Statement::Gather && dice.bool()).then_some(call.values[0]);
         calls.push(if is_blind { Call { look: Look::Nothing, ..call } } else { call });
+        if let Some(k) = gathered {
+            calls.push(self::call(Statement::Total, vec![k], Look::Rows));
+        }
     }
     if !matches!(kind, Kind::Batch | Kind::Stock) && dice.u32(0..6) == 0 {
         let end = if dice.bool() { Statement::RollbackTo } else { Statement::Release };
@@ -174,7 +179,7 @@ fn insert(dice: &mut Rng, id: Id, part: i64) -> Call {
 }
 
 fn any_write(dice: &mut Rng, id: Id) -> Call {
-    const WRITES: [Statement; 11] = [
+    const WRITES: [Statement; 12] = [
         Statement::Add,
         Statement::AddReturning,
         Statement::Set,
@@ -186,6 +191,7 @@ fn any_write(dice: &mut Rng, id: Id) -> Call {
         Statement::UpsertReturning,
         Statement::Tag,
         Statement::Untag,
+        Statement::Gather,
     ];
     let statement = WRITES[dice.usize(0..WRITES.len())];
     write(dice, statement, id)
@@ -202,6 +208,7 @@ fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
         }
         Statement::Count => vec![dice.i64(0..KINDS)],
         Statement::Untag => vec![dice.i64(0..TAGS)],
+        Statement::Gather => vec![dice.i64(0..TAGS), dice.i64(0..KINDS)],
         _ => vec![dice.i64(0..TAGS), dice.i64(1..10)],
     };
     let look = match statement {

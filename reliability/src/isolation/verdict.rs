@@ -17,13 +17,14 @@ use crate::shell;
 const FINDINGS_MAX: usize = 5;
 
 /// Everything in the tables, as lines; the ids of `history` and `born` are read on their own.
-const DUMP: [&str; 5] = [
+const DUMP: [&str; 6] = [
     "SELECT 'history ' || n || ' ' || high || ' ' || low FROM history ORDER BY n",
     "SELECT 'account ' || id || ' ' || owner || ' ' || cents || ' ' || high || ' ' || low \
      FROM account ORDER BY id",
     "SELECT 'item ' || id || ' ' || kind || ' ' || n || ' ' || high || ' ' || low || ' ' || part \
      FROM item ORDER BY id",
     "SELECT 'tag ' || k || ' ' || quote(n) FROM tag ORDER BY k",
+    "SELECT 'total ' || k || ' ' || cents FROM total ORDER BY k",
     "SELECT 'born ' || id || ' ' || high || ' ' || low || ' ' || part FROM born ORDER BY id",
 ];
 
