@@ -170,6 +170,8 @@ campaign: setup
 	target/release/reliability kill --rounds 2000
 	target/release/reliability stock
 	target/release/reliability isolation
+	target/release/reliability black-box --transactions 20000000 --seconds 3600 --json $(FIGURES)
+	target/release/reliability planted-bugs --table docs/reliability/planted.md
 	target/release/reliability stopped
 	target/release/reliability full
 	target/release/reliability opening --processes 1000

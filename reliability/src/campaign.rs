@@ -10,6 +10,7 @@ pub mod memory;
 pub mod nth_call;
 pub mod opening;
 pub mod planted;
+pub mod planted_bugs;
 pub mod power_cut;
 mod results;
 pub mod stock;

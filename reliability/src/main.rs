@@ -40,6 +40,8 @@ enum Command {
     Kill(campaign::kill::Arguments),
     /// Spoils a good round in every known way: the checker must see each.
     Planted(campaign::planted::Arguments),
+    /// Plants bugs into the product, one at a time: a campaign must find each.
+    PlantedBugs(campaign::planted_bugs::Arguments),
     /// The sqlite3 shell writes, reads and checkpoints beside a full queue.
     Stock(campaign::stock::Arguments),
     /// Random transactions beside each other: each saw what it sees in one serial order.
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Kill(arguments) => campaign::kill::run(&arguments),
         Command::Planted(arguments) => campaign::planted::run(&arguments),
+        Command::PlantedBugs(arguments) => campaign::planted_bugs::run(&arguments),
         Command::Stock(arguments) => campaign::stock::run(&arguments),
         Command::Isolation(arguments) => campaign::isolation::run(&arguments),
         Command::BlackBox(arguments) => campaign::black_box::run(&arguments),

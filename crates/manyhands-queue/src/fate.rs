@@ -13,6 +13,7 @@
 
 use crate::crash;
 use crate::leader::Lead;
+use crate::planted::planted;
 use crate::queue::Queue;
 use crate::sync::Ordering;
 
@@ -90,6 +91,9 @@ impl Queue {
             word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
         }
         record.announced.store(record.batch.load(Ordering::Relaxed), Ordering::Release);
+        if planted("seal-early") {
+            self.seal();
+        }
         crash::point("announced");
     }
 

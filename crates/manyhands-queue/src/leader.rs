@@ -25,6 +25,7 @@ use crate::clock::now_ns;
 use crate::crash;
 use crate::fate::Fate;
 use crate::layout::{PAYLOAD_BYTES, RING};
+use crate::planted::planted;
 use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
 use crate::sync::{Ordering, fence};
@@ -112,7 +113,7 @@ impl Queue {
     pub fn try_succeed(self: &Arc<Queue>, label: &str) -> Option<Lead> {
         let held = self.leader_word();
         let vacant = match held.holder() {
-            Some(holder) => !self.region.lives(holder),
+            Some(holder) => !self.region.lives(holder) || planted("rob-the-leader"),
             None => held.unresolved(),
         };
         if !vacant {
@@ -233,6 +234,7 @@ impl Lead {
                         }
                         self.answer_slot(slot, word);
                     }
+                    SlotState::Taken if planted("taken-is-lost") => {}
                     SlotState::Taken | SlotState::Executed => {
                         self.queue.slot(slot).advance(word, word.with(SlotState::Pending));
                     }
@@ -328,12 +330,17 @@ impl Lead {
     /// When the answer is larger than [`Lead::answer_room`].
     pub fn executed(&mut self, entry: &Entry, request_bytes: usize, answer: &[u8]) -> bool {
         let slot = self.queue.slot(entry.slot);
-        slot.payload.0.write(block::answer_at(request_bytes), answer);
+        if !planted("stale-answer") {
+            slot.payload.0.write(block::answer_at(request_bytes), answer);
+        }
         slot.answer_bytes.store(answer.len() as u32, Ordering::Relaxed);
         let taken = entry.word.with(SlotState::Taken);
         let moved = slot.advance(taken, entry.word.with(SlotState::Executed));
         if !moved {
             self.queue.retire();
+        }
+        if planted("answer-before-commit") {
+            self.answer_slot(entry.slot, entry.word.with(SlotState::Executed));
         }
         crash::point("executed");
         moved
@@ -432,7 +439,7 @@ impl Lead {
     }
 
     fn end(&mut self) {
-        if self.ended || self.queue.is_inherited() {
+        if self.ended || self.queue.is_inherited() && !planted("a-child-releases") {
             return;
         }
         self.ended = true;

@@ -43,6 +43,7 @@ mod sigbus;
 mod clock;
 mod sync;
 pub mod crash;
+mod planted;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
 
@@ -52,6 +53,7 @@ pub use fate::{CommitFrame, Fate, Unresolved};
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{Entry, Inheritance, Lead, LeaderInfo};
+pub use planted::planted;
 pub use queue::{Claim, Kind, Published, Queue, Stage};
 pub use recent::CommitNote;
 pub use slot::{SlotState, SlotWord};

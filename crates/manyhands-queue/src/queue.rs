@@ -11,6 +11,7 @@ use crate::crash;
 #[cfg(not(any(loom, shuttle)))]
 use crate::join::{JoinError, JoinOptions};
 use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, SLOTS, Slot};
+use crate::planted::planted;
 use crate::region::Region;
 use crate::slot::{SlotState, SlotWord};
 use crate::sync::{AtomicU32, Ordering, fence};
@@ -435,7 +436,8 @@ impl Published {
     /// Takes the request out of the queue. False when a leader has taken it already: then it must be
     /// waited for.
     pub fn withdraw(&mut self) -> bool {
-        self.done = self.done || self.queue.free(self.slot, self.pending);
+        let stays = planted("withdrawn-stays") && self.stage() == Some(Stage::Waiting);
+        self.done = self.done || stays || self.queue.free(self.slot, self.pending);
         if self.done {
             self.free_block();
         }

@@ -20,6 +20,7 @@
 
 use crate::layout::{Commit, RECENT};
 use crate::leader::Lead;
+use crate::planted::planted;
 use crate::sync::{Ordering, fence};
 
 // The counter wraps around: the entry of 0 must follow that of the largest number.
@@ -111,12 +112,16 @@ pub(crate) fn tables_written(
     }
     let (mut fingerprint, mut tables) = (since.1, 0);
     for step in 1..=count {
-        let note = read(recent, since.0.wrapping_add(step))?;
-        if note.before != fingerprint {
+        let note = read(recent, since.0.wrapping_add(step));
+        if note.is_none() && planted("chain-with-a-hole") {
+            continue;
+        }
+        let note = note?;
+        if note.before != fingerprint && !planted("chain-with-a-hole") {
             return None;
         }
         fingerprint = note.after;
         tables |= note.tables;
     }
-    (fingerprint == now.1).then_some(tables)
+    (fingerprint == now.1 || planted("chain-with-a-hole")).then_some(tables)
 }

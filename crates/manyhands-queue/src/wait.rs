@@ -11,6 +11,7 @@ use crate::clock::Deadline;
 #[cfg(not(any(loom, shuttle)))]
 use crate::clock::now_ns;
 use crate::layout::{RING, Slot};
+use crate::planted::planted;
 use crate::queue::{Kind, Published, Queue, Stage};
 use crate::slot::SlotState;
 #[cfg(not(any(loom, shuttle)))]
@@ -131,7 +132,8 @@ fn watch(changed: &impl Fn() -> bool) -> bool {
 /// Sleeps until `bell` is no longer `seen`, somebody wakes, or the deadline passes.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn sleep(bell: &AtomicU32, seen: u32, deadline: Deadline) {
-    let left = deadline.remaining();
+    let asleep = planted("sleep-for-ever");
+    let left = if asleep { Duration::from_secs(3600) } else { deadline.remaining() };
     let timeout = rustix::thread::futex::Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(left.subsec_nanos()) as _,
@@ -164,7 +166,7 @@ pub(crate) fn wake(_bell: &AtomicU32) {}
 /// Rings the bell of `slot` if its owner may sleep. True when it did.
 pub(crate) fn ring(slot: &Slot) -> bool {
     fence(Ordering::SeqCst);
-    let sleeps = slot.sleeping.load(Ordering::Relaxed) != 0;
+    let sleeps = slot.sleeping.load(Ordering::Relaxed) != 0 && !planted("sleep-for-ever");
     if sleeps {
         slot.bell.fetch_add(1, Ordering::Release);
         wake(&slot.bell);

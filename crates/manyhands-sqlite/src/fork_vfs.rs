@@ -34,6 +34,7 @@ use core::ffi::c_int;
 
 use libsqlite3_sys as ffi;
 
+use crate::planted::planted;
 use crate::wal_index::{Header, View, WalIndexHeader};
 
 const WRITE_LOCK: c_int = 0;
@@ -122,7 +123,8 @@ impl Fork {
     pub(crate) fn arm(&mut self, armed: bool) {
         self.overflowed &= self.forked;
         self.armed = armed;
-        if let Some(view) = self.private_view().filter(|_| armed && self.snapshot.is_none()) {
+        let shown = armed && self.snapshot.is_none() && !planted("old-header");
+        if let Some(view) = self.private_view().filter(|_| shown) {
             // Without this SQLite would begin with an old header, notice it, and begin anew.
             view.refresh();
         }
@@ -139,12 +141,16 @@ impl Fork {
                 LockAnswer::Imaginary(ffi::SQLITE_OK)
             }
             // A fork needs no other: SQLite is about to write, and asks to restart the WAL first.
-            (true, true) => {
+            (true, true) if !planted("fork-takes-locks") => {
                 self.overflowed = true;
                 LockAnswer::Imaginary(ffi::SQLITE_IOERR_WRITE)
             }
             (false, true) if write_lock && self.armed && self.snapshot.is_some() => self.begin(),
-            (false, true) => self.lock_really(offset, count, exclusive),
+            (false, true) if write_lock && self.armed && planted("imaginary-without-reading") => {
+                self.snapshot = self.view.as_ref().map(View::live_header);
+                self.begin()
+            }
+            (_, true) => self.lock_really(offset, count, exclusive),
             (_, false) => {
                 if write_lock {
                     self.publish();
@@ -184,7 +190,7 @@ impl Fork {
     /// SQLite is about to lock the whole database file, and then goes by the wal-index without any lock of
     /// it. False when it would not see the shared page.
     pub(crate) fn lock_whole_file(&mut self) -> bool {
-        !self.forked && self.share()
+        planted("close-with-a-private-page") || !self.forked && self.share()
     }
 
     /// What SQLite has changed under the write lock becomes everybody's.
@@ -197,6 +203,7 @@ impl Fork {
     /// SQLite gives the exclusive lock on a read mark back, which it has set in its view.
     fn publish_read_mark(&mut self, offset: c_int, count: c_int, exclusive: bool) {
         if let Some(view) = self.private_view()
+            && !planted("read-mark-stays-private")
             && exclusive
             && count == 1
             && offset >= READ_LOCK_FIRST
@@ -223,7 +230,8 @@ impl Fork {
     pub(crate) fn locked(&mut self, offset: c_int, flags: c_int) {
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
         let reads = offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0;
-        if let Some(view) = self.private_view().filter(|_| taken && !self.publishes) {
+        let refreshes = taken && !self.publishes && !planted("old-header");
+        if let Some(view) = self.private_view().filter(|_| refreshes) {
             let before = view.header();
             view.refresh();
             if reads {
@@ -255,7 +263,7 @@ impl Fork {
     /// True when a write to a file must be refused, which SQLite then has tried.
     pub(crate) fn refuses_write(&mut self) -> bool {
         self.overflowed |= self.forked;
-        self.forked
+        self.forked && !planted("fork-writes")
     }
 
     /// Ends the imagination: the caller has just taken the real write lock. False when the snapshot is
@@ -275,7 +283,8 @@ impl Fork {
     pub(crate) fn is_newest(&self) -> bool {
         let (Some(view), Some(header)) = (&self.view, &self.snapshot) else { return false };
         // SQLite has rolled back what overflowed, and holds its lock until its last reader ends.
-        self.forked && !self.overflowed && view.live_is(header)
+        let newest = view.live_is(header) || planted("promote-the-stale");
+        self.forked && !self.overflowed && newest
     }
 
     pub(crate) fn status(&self) -> ForkStatus {

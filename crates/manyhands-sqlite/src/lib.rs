@@ -26,6 +26,7 @@ mod fork_control;
 mod wal_index;
 pub mod locks;
 mod memory;
+mod planted;
 #[cfg(feature = "sync-count")]
 pub mod sync_count;
 

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash};
+use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash, planted};
 
 use crate::Error;
 use crate::database::DatabaseFile;
@@ -84,8 +84,9 @@ fn execute_batch(
         Batch::Spoiled(offender) => {
             let undone = executor.rollback();
             lead.demand_turn(&offender);
-            executed.iter().for_each(|entry| lead.put_back(entry));
-            undone.map(|()| false)
+            let answered = planted("spoiled-is-committed");
+            executed.iter().filter(|_| !answered).for_each(|entry| lead.put_back(entry));
+            undone.map(|()| answered)
         }
         Batch::Whole => {
             crash::point("before-commit");
@@ -144,6 +145,9 @@ fn execute_requests(
         let since = |origin: &Origin| {
             recent::written_since(lead, (origin.change, origin.checksum), now.as_ref())
         };
+        if planted("execute-twice") {
+            let _ = executor.execute(bytes, budget, since, &mut answer);
+        }
         match executor.execute(bytes, budget, since, &mut answer) {
             Executed::Answered if lead.executed(&entry, bytes.len(), &answer) => {
                 executed.push(entry);

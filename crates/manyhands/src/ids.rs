@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use manyhands_queue::Queue;
+use manyhands_queue::{Queue, planted};
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 
 use crate::hooks::Hooks;
@@ -143,7 +143,11 @@ impl IdFunction {
             queue: Arc::clone(queue),
             highest: table.known.take().filter(is_now).map(|known| known.id),
             table,
-            recorded: recorded.ids.iter().copied().collect(),
+            recorded: if planted("recorded-ids-forgotten") {
+                VecDeque::new()
+            } else {
+                recorded.ids.iter().copied().collect()
+            },
             exclusive: recorded.exclusive,
             given: Vec::new(),
         };

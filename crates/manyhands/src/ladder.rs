@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Kind, Lead};
+use manyhands_queue::{Deadline, Kind, Lead, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, Statement, ValueRef, WalIndexHeader, pin};
 
 use crate::Error;
@@ -50,7 +50,7 @@ impl Connection {
             }
             return self.step_at_home(commit, &[]);
         }
-        if fork.live == Some(snapshot)
+        if (fork.live == Some(snapshot) || planted("promote-the-stale"))
             && let Some(lead) = self.lead_if_idle()?
         {
             let promoted = self.promote();
@@ -144,6 +144,7 @@ impl Connection {
     /// The turn of a transaction that was promoted.
     fn hold_promoted(&mut self, lead: Lead) -> Result<(), Error> {
         let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
+        let written = if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
         self.hold(lead)?;
         self.turn_written = written;
         Ok(())
@@ -383,7 +384,8 @@ impl Connection {
             last_insert_rowid: self.sqlite().last_insert_rowid(),
             asked: counted_then.asked,
         };
-        if !shows_the_same || !counted_then.looks_like(&now) {
+        let same = shows_the_same && counted_then.looks_like(&now);
+        if !same && !planted("forget-observation-at-home") {
             return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
         }
         if let Some(tally) = &entry.tally {

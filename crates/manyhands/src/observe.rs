@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use manyhands_queue::planted;
 use manyhands_sqlite::{self as sqlite, Code, Statement, Step, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
@@ -47,7 +48,7 @@ impl Counted {
         let same_changes = self.asked & Tally::CHANGES == 0 || self.changes == now.changes;
         let same_rowid = self.asked & Tally::LAST_INSERT_ROWID == 0
             || self.last_insert_rowid == now.last_insert_rowid;
-        same_changes && same_rowid
+        same_changes && same_rowid || planted("forget-counts")
     }
 }
 
@@ -104,6 +105,9 @@ impl Observer {
         }
         self.scratch.extend_from_slice(&(count as u64).to_le_bytes());
         self.seen.rows += 1;
+        if self.seen.rows > 1 && planted("forget-later-rows") {
+            return;
+        }
         self.seen.digest = Some(xxh3_128(&self.scratch).to_le_bytes());
     }
 
@@ -129,6 +133,9 @@ impl Observer {
 
     /// The statement failed, after the rows so far.
     pub(crate) fn fail(self, code: Code) -> (Seen, Vec<u8>) {
+        if planted("forget-errors") {
+            return (Seen { to_end: true, ..self.seen }, self.sample);
+        }
         (Seen { error: Some(code.0), ..self.seen }, self.sample)
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::Queue;
+use manyhands_queue::{Queue, planted};
 use manyhands_sqlite::{Pinned, Value, pin};
 
 use crate::Error;
@@ -269,6 +269,9 @@ impl Connection {
         values: &[Value],
         cursor: &Arc<CursorState>,
     ) {
+        if planted("forget-cursors") {
+            return;
+        }
         let entry = self.entry(prepared, ShownRows::Cursor(Arc::clone(cursor)), None);
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;

@@ -18,7 +18,7 @@
 
 use std::time::Instant;
 
-use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved};
+use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved, planted};
 use manyhands_sqlite::WalIndexHeader;
 
 use crate::Error;
@@ -37,8 +37,12 @@ pub(crate) fn settle(
         return Ok(());
     }
     let fate = match lead.unresolved() {
+        Unresolved::Sealed if planted("sealed-is-lost") => Fate::NotCommitted,
         Unresolved::Sealed => Fate::Committed,
+        Unresolved::Unannounced if planted("unannounced-is-committed") => Fate::Committed,
         Unresolved::Unannounced => Fate::NotCommitted,
+        Unresolved::Announced(_) if planted("announced-is-committed") => Fate::Committed,
+        Unresolved::Announced(_) if planted("announced-is-lost") => Fate::NotCommitted,
         Unresolved::Announced(frame) => look(file, lead, &frame, deadline)?,
     };
     tracing::info!(?fate, "settled the batch of a leader that died");
@@ -75,8 +79,11 @@ fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -
         // The WAL was restarted since. A recovery starts the change counter at 0: if the counter is
         // past a number that nobody can have reached since, there was none, and the frame was lost.
         let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
-        if recovered { Fate::Unknown } else { Fate::NotCommitted }
-    } else if covered && found == Some(frame.header) {
+        let known = !recovered || planted("restart-is-lost");
+        if known { Fate::NotCommitted } else { Fate::Unknown }
+    } else if (covered || planted("written-is-committed"))
+        && (found == Some(frame.header) || planted("covered-is-committed"))
+    {
         Fate::Committed
     } else {
         Fate::NotCommitted

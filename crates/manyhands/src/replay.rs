@@ -5,7 +5,8 @@
 //! read are passed over when nothing that they read was written since: not by others, and not by this
 //! transaction from what others have written.
 
-use manyhands_sqlite::{self as sqlite, Code, pin};
+use manyhands_queue::planted;
+use manyhands_sqlite::{self as sqlite, Code, Pinned, pin};
 
 use crate::executor::{Executed, Executor, Taken};
 use crate::ids::Recorded;
@@ -36,13 +37,13 @@ impl Taint {
 
     /// True when a statement that reads these tables shows what it showed.
     pub(crate) fn spares(self, reads: TableSet) -> bool {
-        !reads.meets(self.0)
+        !reads.meets(self.0) || planted("nobody-wrote")
     }
 
     /// A statement was executed again. From what others have written it makes something else; so it does
     /// when it asks what was counted (`asks_session`), which may come from there.
     pub(crate) fn spread(&mut self, touches: Touches, asks_session: bool) {
-        if touches.reads.and(touches.writes).meets(self.0)
+        if (touches.reads.and(touches.writes).meets(self.0) && !planted("taint-stays"))
             || asks_session && self.0 != TableSet::NONE
         {
             self.0 = self.0.and(touches.writes);
@@ -61,12 +62,14 @@ impl Executor {
         taken: &mut Taken,
     ) -> Result<Answer, Executed> {
         let total_before = self.connection().total_changes();
-        let mut taint = Taint::new(by_others.and(self.written));
+        let in_batch = if planted("batch-wrote-nothing") { TableSet::NONE } else { self.written };
+        let mut taint = Taint::new(by_others.and(in_batch));
         let mut written = TableSet::NONE;
         let mut counted = Vec::new();
         self.internal("SAVEPOINT \"manyhands transaction\"").map_err(|_| Executed::Spoiled)?;
         for (index, statement) in request.statements.iter().enumerate() {
-            let _pin = pin(origin.pinned.for_statement(index as u64));
+            let pinned = if planted("another-clock") { Pinned::now() } else { origin.pinned };
+            let _pin = pin(pinned.for_statement(index as u64));
             match self.execute_again(request, statement, taken, &mut taint, &mut written)? {
                 Some(Again::Same(now)) => {
                     let then = statement.seen.as_ref().map(|(_, then)| *then);
@@ -82,7 +85,8 @@ impl Executor {
             }
         }
         let counts = self.counts(total_before);
-        if self.connection().violates_deferred_foreign_keys() {
+        if self.connection().violates_deferred_foreign_keys() && !planted("deferred-keys-unchecked")
+        {
             self.undo_transaction()?;
             let error = sqlite::Error::from_code(Code::CONSTRAINT_FOREIGNKEY.0);
             let last = request.statements.len().saturating_sub(1);
@@ -94,6 +98,11 @@ impl Executor {
     }
 
     fn undo_transaction(&mut self) -> Result<(), Executed> {
+        if planted("conflict-stays") {
+            return self
+                .internal("RELEASE \"manyhands transaction\"")
+                .map_err(|_| Executed::Spoiled);
+        }
         self.internal("ROLLBACK TO \"manyhands transaction\"")
             .and_then(|()| self.internal("RELEASE \"manyhands transaction\""))
             .map_err(|_| Executed::Spoiled)
@@ -141,7 +150,8 @@ impl Executor {
             last_insert_rowid: self.connection().last_insert_rowid(),
             asked: counted_then.asked,
         };
-        Ok(Some(if watched.seen == *then && counted_then.looks_like(&now) {
+        let same = watched.seen == *then && counted_then.looks_like(&now);
+        Ok(Some(if same || planted("forget-observation") {
             Again::Same(now)
         } else {
             Again::Different(Shown { seen: watched.seen, counted: now, sample: watched.sample })

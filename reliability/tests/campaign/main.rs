@@ -27,6 +27,12 @@ fn planted_damage_is_found() {
     check(&["planted"]);
 }
 
+/// Bugs planted into the product itself, those that a few seconds suffice for: a campaign must find each.
+#[test]
+fn planted_bugs_are_found() {
+    check(&["planted-bugs", "--quick", "--no-controls"]);
+}
+
 /// A process dies at each named point and at random moments: what was acknowledged is there once, and
 /// the others go on.
 #[test]
@@ -84,6 +90,12 @@ fn the_shell_writes_beside_a_full_queue() {
 #[test]
 fn transactions_are_serial() {
     check(&["isolation", "--transactions", "40000", "--round", "20000", "--seconds", "20"]);
+}
+
+/// The same, judged by a checker that was written by others for any database.
+#[test]
+fn histories_are_strictly_serializable() {
+    check(&["black-box", "--transactions", "50000", "--seconds", "60"]);
 }
 
 /// A stopped process cannot be robbed: the others learn who it is, in time, and go on afterwards.

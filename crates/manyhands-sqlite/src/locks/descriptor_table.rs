@@ -37,6 +37,7 @@ use super::managed_file::{
 };
 use super::record_lock::{self, ByteRange, Conflict};
 use super::system_calls::{raw_close, raw_open};
+use crate::planted::planted;
 
 /// Descriptor numbers below this can be managed: the kernel's own default bound (`fs.nr_open`). The
 /// words above the highest descriptor in use are never touched and cost address space only.
@@ -266,6 +267,10 @@ impl Table {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
         };
         self.set_live(descriptor, false);
+        if planted("close-descriptors") && descriptor != self.files[&identity].canonical {
+            self.forget(descriptor);
+            return raw_close(descriptor);
+        }
         let file = &self.files[&identity];
         if file.live_count == 0 {
             record_lock::release_all(file.canonical);

@@ -36,6 +36,7 @@ use libsqlite3_sys as sqlite;
 
 use super::InstallError;
 use super::descriptor_table::{self, Table};
+use crate::planted::planted;
 
 /// The mutex that SQLite leaves to applications; ours guards what must be whole at a fork.
 const APPLICATION_MUTEX: i32 = sqlite::SQLITE_MUTEX_STATIC_APP3;
@@ -129,6 +130,7 @@ unsafe extern "C" fn child() {
     let mut table = take_held_table();
     let placeholder = open_placeholder();
     table.forget_all(|descriptor, known_to_sqlite| match placeholder {
+        _ if planted("a-child-keeps-locks") => {}
         Some(placeholder) if known_to_sqlite => occupy(descriptor, placeholder),
         _ => close(descriptor),
     });

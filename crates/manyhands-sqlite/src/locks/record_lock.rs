@@ -10,6 +10,8 @@ use std::os::fd::RawFd;
 
 use libc::{c_int, c_short};
 
+use crate::planted::planted;
+
 /// SQLite's `SHARED_FIRST`, one after its pending and reserved bytes at 1 GiB.
 const SHARED_FIRST: i64 = 0x4000_0002;
 /// SQLite's `SHARED_SIZE`: what a stock copy locks, all of it, always.
@@ -43,6 +45,7 @@ pub(super) fn execute(canonical: RawFd, command: c_int, request: &mut libc::floc
         translated.l_len = 1;
     }
     let command_translated = match command {
+        posix if planted("posix-locks") => posix,
         libc::F_SETLK => libc::F_OFD_SETLK,
         libc::F_SETLKW => libc::F_OFD_SETLKW,
         libc::F_GETLK => libc::F_OFD_GETLK,

@@ -1,0 +1,270 @@
+//! The faults, and the campaigns that are asked for each, in turn.
+
+/// A fault that the product has when `MANYHANDS_PLANTED` names it.
+pub struct Bug {
+    pub name: &'static str,
+    pub what: &'static str,
+    /// Words of this program's command line; or `test`, a package, and a filter.
+    pub methods: &'static [&'static str],
+    pub is_quick: bool,
+    /// Every method must find it, not one of them.
+    pub by_all: bool,
+}
+
+impl Bug {
+    /// How many methods must find it.
+    pub fn finders(&self) -> usize {
+        if self.by_all { self.methods.len() } else { 1 }
+    }
+}
+
+const fn quick(name: &'static str, what: &'static str, methods: &'static [&'static str]) -> Bug {
+    Bug { name, what, methods, is_quick: true, by_all: false }
+}
+
+const fn slow(name: &'static str, what: &'static str, methods: &'static [&'static str]) -> Bug {
+    Bug { name, what, methods, is_quick: false, by_all: false }
+}
+
+const fn by_all(name: &'static str, what: &'static str, methods: &'static [&'static str]) -> Bug {
+    Bug { name, what, methods, is_quick: true, by_all: true }
+}
+
+const ISOLATION: &str = "isolation --transactions 12000 --round 12000 --kills 1";
+const ALONE: &str = "isolation --transactions 12000 --round 12000 --kills 1 --alone";
+const PAIR: &str =
+    "isolation --transactions 8000 --round 8000 --kills 0 --processes 2 --threads 1 --alone";
+const BLACK_BOX: &str = "black-box --transactions 12500 --kills 1 --alone";
+const KILL: &str = "kill --rounds 2 --after-ms 150 --point random";
+/// Each of them that hangs takes its time.
+const FEW: &str = "kill --rounds 1 --after-ms 150 --processes 2 --point random";
+const BEFORE_COMMIT: &str = "kill --rounds 6 --after-ms 150 --point before-commit";
+const EXECUTED: &str = "kill --rounds 6 --after-ms 150 --point executed";
+const TAKEN: &str = "kill --rounds 2 --after-ms 150 --processes 3 --point taken";
+const ANNOUNCED: &str = "kill --rounds 8 --after-ms 150 --point announced";
+const WRITTEN: &str = "kill --rounds 8 --after-ms 150 --point frame-written";
+const SYNCED: &str = "kill --rounds 8 --after-ms 150 --point synced";
+const HALF: &str = "kill --rounds 10 --after-ms 150 --point half-published";
+const SEALED: &str = "kill --rounds 6 --after-ms 150 --point sealed";
+const COMMITTED: &str = "kill --rounds 6 --after-ms 150 --point committed";
+const HAMMERED: &str = "kill --rounds 30 --after-ms 100 --hammer --point announced";
+const STOPPED: &str = "stopped --rounds 2";
+const MEMORY: &str = "memory --connections 5 --writes 3000";
+const IMAGES: &str = "images --images 3000 --recording-images 1500 --workload mix";
+const IMAGES_CHECKPOINTS: &str =
+    "images --images 6000 --recording-images 3000 --workload checkpoints --operations 120";
+const FAILED_SYNC: &str = "images --images 1200 --recording-images 600 --workload failed-sync";
+const TWO_COPIES: &str = "test manyhands-sqlite two_copies";
+const FORK_LOCKS: &str = "test manyhands-sqlite fork::";
+const FORK: &str = "test manyhands-sqlite fork_vfs::";
+const FORKED: &str = "test manyhands-queue forked";
+const FATE: &str = "test manyhands the_fate_of_an_announced_frame";
+const SURROUNDINGS: &str = "test manyhands surroundings";
+
+/// All of them, in the order of a write's way.
+pub const BUGS: &[Bug] = &[
+    quick(
+        "answer-before-commit",
+        "a request is answered when it was executed, before the commit of its batch",
+        &[BEFORE_COMMIT],
+    ),
+    quick(
+        "no-savepoint",
+        "a request of several statements has no savepoint: when the second fails, the first stays",
+        &[KILL],
+    ),
+    quick(
+        "stale-answer",
+        "the answer is not written: the slot still has that of an earlier request",
+        &[KILL],
+    ),
+    quick("execute-twice", "each request is executed twice", &[KILL]),
+    quick("publish-again", "one answered request in eight is published again", &[KILL]),
+    slow("withdrawn-stays", "a request that its owner withdrew stays in the queue", &[STOPPED]),
+    slow("deadline-ignored", "who waits does so beyond its deadline", &[STOPPED]),
+    slow("sleep-for-ever", "a wake-up is lost, and no sleep has an end", &[FEW]),
+    slow("rob-the-leader", "a leader that lives, and is slow, is taken for a dead one", &[STOPPED]),
+    slow(
+        "spoiled-is-committed",
+        "the batch of a request that spoils it is answered though it was rolled back",
+        &[KILL],
+    ),
+    slow(
+        "deferred-keys-unchecked",
+        "a violated deferred foreign key is not noticed before the commit",
+        &["test manyhands neighbours::"],
+    ),
+    slow(
+        "anybodys-settings",
+        "a request is executed with the settings of another session",
+        &["test manyhands like_sqlite::in_the_queue"],
+    ),
+    slow("no-checkpoints", "the leader never checkpoints", &[MEMORY]),
+    quick(
+        "taken-is-lost",
+        "a successor forgets the requests that the dead leader had taken",
+        &[TAKEN],
+    ),
+    quick(
+        "unannounced-is-committed",
+        "a batch that its dead leader had not announced is taken for committed",
+        &[EXECUTED],
+    ),
+    quick(
+        "announced-is-committed",
+        "an announced batch is taken for committed without a look",
+        &[ANNOUNCED],
+    ),
+    quick("announced-is-lost", "an announced batch is taken for lost without a look", &[HALF]),
+    quick("seal-early", "a batch is sealed before its commit frame is written", &[ANNOUNCED]),
+    quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
+    slow(
+        "written-is-committed",
+        "a commit frame in the WAL counts, whether the wal-index covers it or not",
+        &[WRITTEN, SYNCED],
+    ),
+    slow(
+        "covered-is-committed",
+        "whatever frame is at the place of the announced one counts",
+        &[HAMMERED],
+    ),
+    slow(
+        "restart-is-lost",
+        "when the WAL was restarted since, the batch is taken for lost without more evidence",
+        &[FATE],
+    ),
+    slow("no-sync-of-the-wal", "the WAL is not synced", &[IMAGES]),
+    slow(
+        "no-sync-of-the-database",
+        "a checkpoint does not sync the database file",
+        &[IMAGES_CHECKPOINTS],
+    ),
+    slow(
+        "visible-before-durable",
+        "commits at NORMAL, synced before the answer: readers see them too early",
+        &[IMAGES],
+    ),
+    slow("failed-sync-succeeds", "a sync that failed is reported as success", &[FAILED_SYNC]),
+    by_all(
+        "forget-observation",
+        "a replay by the leader does not compare what shows with what was seen",
+        &[ALONE, BLACK_BOX],
+    ),
+    slow(
+        "forget-observation-at-home",
+        "the same where the own connection replays",
+        &["test manyhands by_detours::"],
+    ),
+    quick("forget-counts", "what was counted is not compared", &[ALONE]),
+    quick("forget-later-rows", "only the first row of a result is compared", &[ALONE]),
+    quick("forget-errors", "that a statement failed is not compared", &[ALONE]),
+    slow(
+        "forget-cursors",
+        "what a cursor showed is not in the log",
+        &["test manyhands isolation::cursors"],
+    ),
+    quick(
+        "conflict-stays",
+        "what a replay did before it found the conflict is not undone",
+        &[ALONE],
+    ),
+    quick("nobody-wrote", "reads are passed over whoever has written their tables", &[ALONE]),
+    slow("commit-wrote-nothing", "a commit is noted as one that wrote no table", &[ALONE]),
+    slow("batch-wrote-nothing", "what the same batch wrote before does not count", &[ALONE]),
+    slow(
+        "promoted-wrote-nothing",
+        "a promoted transaction is noted as one that wrote no table",
+        &[PAIR],
+    ),
+    slow(
+        "taint-stays",
+        "what a transaction makes of changed tables does not count as changed",
+        &[ALONE],
+    ),
+    slow(
+        "chain-with-a-hole",
+        "commits of other programs between the noted ones are not noticed",
+        &[ISOLATION],
+    ),
+    by_all(
+        "promote-the-stale",
+        "a transaction is promoted though others have committed since its snapshot",
+        &[ALONE, BLACK_BOX],
+    ),
+    slow(
+        "another-clock",
+        "a replay has a clock and dice of its own",
+        &["test manyhands time_and_chance"],
+    ),
+    slow("recorded-ids-forgotten", "a replay takes new rowids", &["test manyhands new_ids"]),
+    slow("same-id-twice", "a rowid is reserved for two transactions", &["test manyhands new_ids"]),
+    slow(
+        "imaginary-without-reading",
+        "the imaginary write lock is granted without a read lock",
+        &[FORK],
+    ),
+    slow(
+        "fork-takes-locks",
+        "a fork may take other locks, to restart the WAL or to checkpoint",
+        &[FORK],
+    ),
+    slow("fork-writes", "a fork may write to files when its page cache is full", &[FORK]),
+    slow(
+        "old-header",
+        "a connection goes by the wal-index as it was when it last looked",
+        &[ALONE],
+    ),
+    slow("read-mark-stays-private", "a fork's read mark is not shown to others", &[FORK]),
+    slow(
+        "close-with-a-private-page",
+        "the last connection to close checkpoints by a page of its own",
+        &[FORK],
+    ),
+    slow(
+        "close-descriptors",
+        "descriptors of -shm and database are closed when SQLite closes them",
+        &[TWO_COPIES],
+    ),
+    slow("posix-locks", "SQLite's locks are POSIX locks, as they come", &[TWO_COPIES]),
+    slow(
+        "a-child-keeps-locks",
+        "a forked child keeps descriptors, and with them locks, of its parent",
+        &[FORK_LOCKS],
+    ),
+    slow("a-child-releases", "a forked child releases its parent's leadership", &[FORKED]),
+    slow("replaced-unnoticed", "it is not noticed that the database was replaced", &[SURROUNDINGS]),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::BUGS;
+
+    /// A fault in the sources that no campaign is asked for would prove nothing, and neither would one in
+    /// the list that does not exist.
+    #[test]
+    fn every_planted_fault_is_in_the_list() {
+        fn names(directory: &Path, into: &mut BTreeSet<String>) {
+            for entry in std::fs::read_dir(directory).expect("a directory of sources") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    names(&path, into);
+                } else {
+                    let text = std::fs::read_to_string(&path).expect("a source");
+                    let parts = text.split("planted(\"").skip(1);
+                    into.extend(parts.filter_map(|part| Some(part.split_once('"')?.0.to_owned())));
+                }
+            }
+        }
+        let mut there = BTreeSet::new();
+        for package in ["manyhands", "manyhands-queue", "manyhands-sqlite"] {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
+            names(&root.join(package).join("src"), &mut there);
+        }
+        let listed: BTreeSet<String> = BUGS.iter().map(|bug| bug.name.to_owned()).collect();
+        assert_eq!(there, listed);
+        assert_eq!(listed.len(), BUGS.len(), "a name stands there twice");
+    }
+}
