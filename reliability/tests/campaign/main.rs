@@ -95,7 +95,7 @@ fn transactions_are_serial() {
 /// The same, judged by a checker that was written by others for any database.
 #[test]
 fn histories_are_strictly_serializable() {
-    check(&["black-box", "--transactions", "50000", "--seconds", "60"]);
+    check(&["black-box", "--transactions", "62500", "--seconds", "60"]);
 }
 
 /// A stopped process cannot be robbed: the others learn who it is, in time, and go on afterwards.
