@@ -195,7 +195,8 @@ impl Fork {
 
     /// What SQLite has changed under the write lock becomes everybody's.
     fn publish(&self) {
-        if let Some(view) = self.private_view().filter(|_| self.publishes) {
+        let publishes = self.publishes && !planted("commit-stays-private");
+        if let Some(view) = self.private_view().filter(|_| publishes) {
             view.publish();
         }
     }
@@ -271,7 +272,9 @@ impl Fork {
     pub(crate) fn become_real(&mut self) -> bool {
         let Some(view) = self.private_view().filter(|_| self.is_newest()) else { return false };
         // A writer that died may have left entries, which SQLite clears away when it sees them.
-        view.copy_beyond_headers();
+        if !planted("dead-entries-stay") {
+            view.copy_beyond_headers();
+        }
         self.publishes = true;
         self.forked = false;
         self.armed = false;

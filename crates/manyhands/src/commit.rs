@@ -89,7 +89,8 @@ impl Client<'_> {
     ) -> Result<Option<Settled>, Error> {
         match self.wait(queue, &mut published)? {
             End::Answered
-                if planted("publish-again") && self.began.elapsed().as_nanos().is_multiple_of(8) =>
+                if planted("publish-again")
+                    && self.began.elapsed().as_nanos().is_multiple_of(8) =>
             {
                 self.answer(published).map(|_| None)
             }

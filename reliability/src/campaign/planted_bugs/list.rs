@@ -216,6 +216,16 @@ pub const BUGS: &[Bug] = &[
     ),
     slow("read-mark-stays-private", "a fork's read mark is not shown to others", &[FORK]),
     slow(
+        "commit-stays-private",
+        "what is committed on a private page of the wal-index is not shown to others",
+        &[ALONE],
+    ),
+    slow(
+        "dead-entries-stay",
+        "a promotion leaves the entries of a writer that died in the wal-index",
+        &[FORK],
+    ),
+    slow(
         "close-with-a-private-page",
         "the last connection to close checkpoints by a page of its own",
         &[FORK],
