@@ -193,6 +193,15 @@ impl Fork {
         planted("close-with-a-private-page") || !self.forked && self.share()
     }
 
+    /// The connection has the real write lock. What SQLite changes from here on others see when it gives it
+    /// back, or clear away if it does not come to that.
+    fn begin_to_publish(&mut self) {
+        self.publishes = true;
+        if let Some(view) = self.private_view().filter(|_| !planted("own-entries-stay")) {
+            view.mark_next_entry();
+        }
+    }
+
     /// What SQLite has changed under the write lock becomes everybody's.
     fn publish(&self) {
         let publishes = self.publishes && !planted("commit-stays-private");
@@ -250,7 +259,7 @@ impl Fork {
             self.snapshot = self.view.as_ref().filter(|_| taken).map(View::header);
         }
         if taken && offset == WRITE_LOCK {
-            self.publishes = true;
+            self.begin_to_publish();
             self.locked = self.view.as_ref().map(View::live_header);
         }
     }
@@ -275,7 +284,7 @@ impl Fork {
         if !planted("dead-entries-stay") {
             view.copy_beyond_headers();
         }
-        self.publishes = true;
+        self.begin_to_publish();
         self.forked = false;
         self.armed = false;
         self.locked = self.snapshot;

@@ -12,7 +12,8 @@
 //!    wal-index header twice, with a memory barrier between. At the barrier the first copy is written
 //!    and the second is not. Whoever finds the two unequal recovers the wal-index from the -wal file
 //!    and finds the commit frame there. So from the barrier on, the transaction is committed, also if
-//!    its process dies before it writes the second copy.
+//!    its process dies before it writes the second copy. That goes for the shared page itself, so a
+//!    connection that is observed is never armed (`fork_vfs`).
 //!
 //! What always holds: a stage is told only between the commit frame and the end of its transaction;
 //! any error, lock or unlock forgets a frame that was announced.

@@ -33,6 +33,8 @@ const HEADER_WORDS: usize = HEADER_BYTES / 8;
 const READ_MARKS_AT: usize = 100;
 /// Where the page numbers of the first frames begin: behind the headers and what checkpoints keep there.
 const ENTRIES_AT: usize = 136;
+/// Where the hash table begins, by which SQLite finds them.
+const HASH_TABLE_AT: usize = 16 * 1024;
 
 /// The beginning of the wal-index, as SQLite's `WalIndexHdr` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,12 @@ impl WalIndexHeader {
         let past_header = offset.checked_sub(32)?;
         past_header.is_multiple_of(frame_bytes).then_some(past_header / frame_bytes + 1)
     }
+}
+
+/// The bits of a number of 32 bits in its word, which two of them share.
+fn half_of_word(place: usize) -> u64 {
+    let high = !place.is_multiple_of(8);
+    if high == cfg!(target_endian = "little") { u64::MAX << 32 } else { u64::MAX >> 32 }
 }
 
 /// The 48 bytes of a header, unread.
@@ -195,6 +203,21 @@ impl View {
         }
     }
 
+    /// Makes the shared page's entry behind the last committed frame one that is used. A writer with a private
+    /// page enters its frames into the hash table, which lies behind that page, at once. If it dies, the next
+    /// one clears them away only where it finds that entry used. [`View::publish`] sets it as it should be.
+    /// Only while the connection holds the real write lock.
+    pub(crate) fn mark_next_entry(&self) {
+        let place = ENTRIES_AT + 4 * WalIndexHeader::of(&self.header()).frame_last as usize;
+        // Behind the private page SQLite changes the entry itself.
+        if place < self.page_bytes.min(HASH_TABLE_AT) {
+            let shared = self.word(self.live, place / 8);
+            shared.store(shared.load(Ordering::Relaxed) | half_of_word(place), Ordering::Relaxed);
+            // The kernel may end the process between any two instructions.
+            fence(Ordering::SeqCst);
+        }
+    }
+
     /// Copies what a writer changes in a private page into the shared one, in SQLite's order: the entries of
     /// its frames, then the header's second copy, then the first, by which others begin. Who dies between
     /// leaves two unequal headers, as SQLite would: the next one recovers them from the WAL. Only while the
@@ -220,11 +243,8 @@ impl View {
     /// Copies a read mark that SQLite has set in a private page into the shared one. Only while the
     /// connection holds the exclusive lock on it.
     pub(crate) fn publish_read_mark(&self, index: usize) {
-        // Two marks share a word.
         let place = READ_MARKS_AT + 4 * index;
-        let (word, high) = (place / 8, !place.is_multiple_of(8));
-        let mask =
-            if high == cfg!(target_endian = "little") { u64::MAX << 32 } else { u64::MAX >> 32 };
+        let (word, mask) = (place / 8, half_of_word(place));
         let mark = self.word(self.address, word).load(Ordering::Relaxed) & mask;
         let shared = self.word(self.live, word);
         let set = |old| Some(old & !mask | mark);

@@ -226,6 +226,11 @@ pub const BUGS: &[Bug] = &[
         &[FORK],
     ),
     slow(
+        "own-entries-stay",
+        "a writer with a private page that dies leaves entries which nobody clears away",
+        &[FORK],
+    ),
+    slow(
         "close-with-a-private-page",
         "the last connection to close checkpoints by a page of its own",
         &[FORK],

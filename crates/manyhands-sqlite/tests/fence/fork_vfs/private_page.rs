@@ -37,13 +37,21 @@ fn promoted(stage: &Stage, n: i64) -> Connection {
     fork
 }
 
+/// Leaves the connection with a private page, as a fork that was rolled back does.
+fn become_private(connection: &Connection) {
+    connection.arm_fork(true);
+    connection.execute("BEGIN; UPDATE t SET n = -1 WHERE id = 1; ROLLBACK").expect("rolls back");
+    connection.arm_fork(false);
+}
+
 /// A process dies in the middle of a transaction whose frames are in the WAL.
-fn kill_a_writer(stage: &Stage) {
+fn kill_a_writer(stage: &Stage, prepare: impl Fn(&Connection), sql: &str) {
     let (written, never) = (Signal::new(), Signal::new());
     let writer = Child::fork(|| {
         let writer = stage.connect();
+        prepare(&writer);
         writer.execute("PRAGMA cache_size = 10; BEGIN IMMEDIATE").expect("begins");
-        writer.execute(MANY_ROWS).expect("writes");
+        writer.execute(sql).expect("writes");
         written.give();
         never.take();
     });
@@ -109,7 +117,7 @@ fn a_promotion_after_a_killed_writer() {
         fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
         fork.arm_fork(true);
         fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
-        kill_a_writer(&stage);
+        kill_a_writer(&stage, |_| (), MANY_ROWS);
         assert_eq!(fork.promote_fork(), Promotion::Promoted, "nothing was committed");
         fork.execute("COMMIT").expect("commits");
         check(&stage, &["10", "5"]);
@@ -123,13 +131,44 @@ fn an_autocommit_after_a_killed_writer() {
         let stage = Stage::new();
         let fork = stage.connect();
         fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
-        fork.arm_fork(true);
-        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1; ROLLBACK").expect("rolls back");
-        fork.arm_fork(false);
-        kill_a_writer(&stage);
+        become_private(&fork);
+        kill_a_writer(&stage, |_| (), MANY_ROWS);
         fork.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
         check(&stage, &["8", "5"]);
     });
+}
+
+/// The page of the writer that is killed is private: others clear away what it has left in the hash table,
+/// which lies behind that page.
+#[test]
+fn an_autocommit_after_a_killed_writer_with_a_private_page() {
+    tell("fork_vfs::private_page::an_autocommit_after_a_killed_writer_with_a_private_page", || {
+        let stage = Stage::new();
+        let other = stage.connect();
+        other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+        kill_a_writer(&stage, become_private, MANY_ROWS);
+        other.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
+        check(&stage, &["8", "5"]);
+    });
+}
+
+/// The same with so many frames that the last ones have their entries behind the private page. Whoever
+/// found those first would clear away its own before them.
+#[test]
+fn a_large_commit_after_a_killed_writer_with_a_private_page() {
+    tell(
+        "fork_vfs::private_page::a_large_commit_after_a_killed_writer_with_a_private_page",
+        || {
+            let stage = Stage::new();
+            let other = stage.connect();
+            other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+            let rows = &MANY_ROWS.replace("x < 300", "x < 1500");
+            kill_a_writer(&stage, become_private, rows);
+            other.execute(rows).expect("writes");
+            check(&stage, &["0", "5"]);
+            assert_eq!(other.query_integer("SELECT count(*) FROM t").expect("reads"), 1502);
+        },
+    );
 }
 
 /// It restarts the WAL, for which it needs the shared page itself.
