@@ -277,7 +277,8 @@ impl Connection {
             return Err(Error::new(ErrorKind::Forked));
         }
         // A cursor that failed may have ended its transaction.
-        if self.optimistic.is_some() && !self.cursors.is_empty() {
+        let in_transaction = self.optimistic.is_some() || !self.turns.is_empty();
+        if in_transaction && !self.cursors.is_empty() {
             self.end_with_transaction();
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use manyhands::{Cursor, Database, params};
 
-use crate::stage::{Stage, connect, in_time, shell};
+use crate::stage::{Stage, connect, execute, in_time, number, shell};
 
 const SETUP: &str = "CREATE TABLE job (id INTEGER PRIMARY KEY, done INTEGER NOT NULL DEFAULT 0);
                      CREATE TABLE other (n INTEGER);
@@ -141,5 +141,40 @@ fn a_cursor_outside_a_transaction() {
         drop(jobs);
         let rows = one.query("SELECT sum(done) FROM job", params![]).expect("reads");
         assert_eq!(rows[0].get::<i64>(0).expect("a sum"), 9);
+    });
+}
+
+/// A cursor cannot read, and SQLite ends the transaction for that: its turn ends with the next call.
+#[test]
+fn a_cursor_that_fails_in_a_turn() {
+    in_time(|| {
+        let (stage, database) = stage();
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        other
+            .execute(
+                "WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x < 200)
+                 INSERT INTO other SELECT zeroblob(4000) FROM s",
+                params![],
+            )
+            .expect("several pages");
+        execute(&mut one, "BEGIN IMMEDIATE");
+        let mut rows = one.cursor("SELECT n FROM other", params![]).expect("opens");
+        assert!(rows.next_row().expect("the first page is read").is_some());
+        let (wal, path) = (stage.beside("-wal"), stage.path());
+        let bytes = std::fs::read(&wal).expect("the WAL");
+        let file = std::fs::OpenOptions::new().write(true).open(&wal).expect("opens");
+        file.set_len(0).expect("truncated");
+        let failed = std::iter::from_fn(|| rows.next_row().transpose()).find_map(Result::err);
+        assert_eq!(
+            failed.expect("there is nothing to read").code().map(|it| it.primary()),
+            Some(10)
+        );
+        std::fs::write(&wal, bytes).expect("as it was");
+        drop(rows);
+        assert!(one.is_autocommit());
+        assert_eq!(number(&mut one, "SELECT count(*) FROM job"), 3);
+        assert!(!one.holds_turn());
+        execute(&mut other, "UPDATE job SET done = 1");
+        assert_eq!(shell(&path, "PRAGMA integrity_check"), "ok");
     });
 }
