@@ -296,7 +296,6 @@ impl Connection {
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
     pub(crate) fn end_with_transaction(&mut self) {
         if self.sqlite().is_autocommit() {
-            self.open_mut().ids.leave_snapshot();
             if let Some(ended) = self.end_optimistic() {
                 self.give_ids_back(&ended.log);
             }
@@ -336,6 +335,8 @@ impl Connection {
         let writes = matches!(prepared.route, Route::Request | Route::Turn);
         if outside && (writes || prepared.facts.transaction.is_some()) {
             self.let_go_of_snapshots();
+            // A transaction that begins has another one than the last, however that ended.
+            self.open_mut().ids.leave_snapshot();
         }
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),

@@ -136,6 +136,7 @@ impl IdFunction {
             return (run(&mut insert.statement), Vec::new());
         };
         let changes = connection.map(sqlite::Connection::total_changes);
+        let last_before = connection.map(sqlite::Connection::last_insert_rowid);
         let is_now = |known: &Highest| {
             known.snapshot == self.snapshots && Some(known.total_changes) == changes
         };
@@ -159,7 +160,9 @@ impl IdFunction {
         };
         if let (Some(connection), Some(changes), &[id]) = (connection, changes, &*given) {
             let total_changes = connection.total_changes();
-            let is_the_row = total_changes == changes + 1 && connection.last_insert_rowid() == id;
+            // An upsert, or a trigger in the row's place, changes another row, and not the last rowid.
+            let inserted = last_before != Some(id) && connection.last_insert_rowid() == id;
+            let is_the_row = inserted && total_changes == changes + 1;
             table.known =
                 is_the_row.then_some(Highest { snapshot: self.snapshots, total_changes, id });
         }

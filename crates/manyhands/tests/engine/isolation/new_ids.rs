@@ -1,7 +1,21 @@
 //! New rowids of a transaction's rows: one after the other, and never one that the table has. The highest one
 //! is asked for only when something else may have changed it: so the statements have the same text.
 
-use super::story::{play, play_on};
+use manyhands::{Connection, Database, params};
+
+use super::story::{TEST, open, play, play_on};
+use crate::stage::{Stage, connect, execute, shell};
+
+fn stage(setup: &str) -> (Stage, Database) {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    connect(&database).execute_script(setup).expect("the setup");
+    (stage, database)
+}
+
+fn insert(connection: &mut Connection, sql: &str, value: i64) -> i64 {
+    connection.execute(sql, params![value]).expect("inserts").last_insert_rowid()
+}
 
 #[test]
 fn each_row_has_the_next_id() {
@@ -102,4 +116,43 @@ fn after_a_rollback() {
          A COMMIT
          table -> 1|10, 2|20, 3|0, 5|0",
     );
+}
+
+/// A connection was dropped in the middle of its transaction, and is the next user's.
+#[test]
+fn after_a_connection_that_was_dropped() {
+    const SQL: &str = "INSERT INTO test (value) VALUES (?1)";
+    let (stage, database) = stage(TEST);
+    for _ in 0..2 {
+        let mut dropped = connect(&database);
+        execute(&mut dropped, "BEGIN");
+        insert(&mut dropped, SQL, 0);
+    }
+    shell(&stage.path(), "INSERT INTO test VALUES (3, 0), (4, 0), (5, 0), (6, 0)");
+    let mut next = connect(&database);
+    execute(&mut next, "BEGIN");
+    assert_eq!(insert(&mut next, SQL, 0), 7);
+    execute(&mut next, "COMMIT");
+}
+
+/// An upsert gives a row a higher id than the one that it was given for a new row, and which a row of
+/// another table has by chance.
+#[test]
+fn after_an_upsert_that_changes_an_id() {
+    const SQL: &str =
+        "INSERT INTO test (value) VALUES (?1) ON CONFLICT (value) DO UPDATE SET id = 5";
+    let (stage, database) = stage(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY, value UNIQUE);
+         CREATE TABLE other (id INTEGER PRIMARY KEY);
+         INSERT INTO test VALUES (1, 10), (2, 20);",
+    );
+    let mut connection = connect(&database);
+    execute(&mut connection, "BEGIN");
+    execute(&mut connection, "INSERT INTO other VALUES (3)");
+    insert(&mut connection, SQL, 10);
+    assert_eq!(insert(&mut connection, SQL, 30), 6);
+    assert_eq!(insert(&mut connection, SQL, 40), 7);
+    execute(&mut connection, "COMMIT");
+    let rows = "SELECT group_concat(id) FROM (SELECT id FROM test ORDER BY id)";
+    assert_eq!(shell(&stage.path(), rows), "2,5,6,7");
 }
