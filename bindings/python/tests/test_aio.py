@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -107,6 +108,32 @@ def test_what_a_session_has_of_its_own_stays(path: Path, monkeypatch: pytest.Mon
                 assert await db.execute_fetchall("SELECT * FROM mine") == []
                 assert await other.execute_fetchall("SELECT last_insert_rowid()") == [(1,)]
                 assert await other.execute_fetchall("SELECT total_changes(), changes()") == [(1, 1)]
+
+    run(use)
+
+
+def test_a_cursor_is_closed_while_its_connection_is_given_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the call and a thread for it, the connection was closed as the one idle for longest."""
+    monkeypatch.setattr(threads, "_IDLE_MAX", 1)
+
+    async def use() -> None:
+        async with aio.connect(path) as other, aio.connect(path) as db:
+            cursor = await db.execute("SELECT 1")
+            assert await cursor.fetchall() == [(1,)]
+            free = threading.Event()
+            for _ in range(threads.READERS_MAX):
+                threads.Process.threads.readers.submit(free.wait)
+            try:
+                closed = asyncio.ensure_future(cursor.close())
+                await asyncio.sleep(0)
+                await other.execute("INSERT INTO item (value) VALUES (1)")
+                await other.commit()
+                assert not closed.done()
+            finally:
+                free.set()
+            await closed
 
     run(use)
 

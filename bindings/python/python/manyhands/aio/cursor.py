@@ -97,9 +97,16 @@ class Cursor:
         """Forgets the rows; the cursor cannot be used any more."""
         self._closed = True
         native, self._native = self._native, None
-        if native is not None and self._generation == self._conn._session.generation:
-            if self._description is not None and self._conn._session.state is State.OPEN:
-                await self._conn._session.call(lambda connection: native.close(), reads=True)
+        session = self._conn._session
+
+        def close(connection: NativeConnection) -> None:
+            # Also when a thread has the call at last: the connection may be given back until then.
+            if native is not None and self._generation == session.generation:
+                native.close()
+
+        if native is not None and self._generation == session.generation:
+            if self._description is not None and session.state is State.OPEN:
+                await session.call(close, reads=True)
 
     @property
     def description(self) -> Optional[Tuple[Any, ...]]:
