@@ -151,29 +151,31 @@ impl View {
         core::array::from_fn(|index| self.word(self.address, index).load(Ordering::Relaxed))
     }
 
-    /// Replaces the first page by private memory that begins with two copies of `header`, if it is not
-    /// private yet: then it has that header already. False when the system has no memory; nothing has
-    /// changed then.
+    /// Makes the first page private memory that begins with two copies of `header`. One that is private may
+    /// have a newer one: that of a writer whose snapshot was too old. False when the system has no memory;
+    /// nothing has changed then.
     pub(crate) fn make_private(&mut self, header: &Header) -> bool {
-        if self.private {
-            debug_assert!(self.header() == *header);
-            return true;
+        if !self.private {
+            if !self.replace_by_private() {
+                return false;
+            }
+            self.copy_beyond_headers();
         }
+        for (index, word) in header.iter().chain(header).enumerate() {
+            self.word(self.address, index).store(*word, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn replace_by_private(&mut self) -> bool {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::FIXED | MapFlags::PRIVATE | MapFlags::POPULATE;
         // SAFETY: replaces a page that this view owns, and that no other thread uses: the caller is
         // inside a call of SQLite on the view's connection.
         let mapped =
             unsafe { mm::mmap_anonymous(self.address(), self.page_bytes, protection, flags) };
-        if mapped.is_err() {
-            return false;
-        }
-        self.private = true;
-        for (index, word) in header.iter().chain(header).enumerate() {
-            self.word(self.address, index).store(*word, Ordering::Relaxed);
-        }
-        self.copy_beyond_headers();
-        true
+        self.private = mapped.is_ok();
+        self.private
     }
 
     /// Makes a private first page like the shared one, headers first: so it never lacks an entry that the

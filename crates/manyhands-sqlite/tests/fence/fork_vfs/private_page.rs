@@ -171,6 +171,30 @@ fn a_large_commit_after_a_killed_writer_with_a_private_page() {
     );
 }
 
+/// A transaction whose snapshot is too old to write is refused, for which its private page became the newest.
+/// Armed, it writes on its snapshot as another would.
+#[test]
+fn a_fork_after_a_refused_write() {
+    let stage = Stage::new();
+    let (fork, other) = (stage.connect(), stage.connect());
+    become_private(&fork);
+    fork.execute("BEGIN").expect("begins");
+    assert_eq!(n(&fork, 2), 0);
+    other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");
+    let refused = fork.execute("UPDATE t SET n = 1 WHERE id = 1").expect_err("too old");
+    assert!(refused.code.is_busy(), "{refused}");
+    fork.arm_fork(true);
+    fork.execute("UPDATE t SET n = 10 WHERE id = 1").expect("writes on its snapshot");
+    assert!(fork.fork_status().forked);
+    assert_eq!((n(&fork, 1), n(&fork, 2)), (10, 0));
+    assert_eq!(fork.promote_fork(), Promotion::Stale);
+    fork.execute("ROLLBACK").expect("rolls back");
+    fork.arm_fork(false);
+    assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
+    fork.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
+    check(&stage, &["7", "5"]);
+}
+
 /// It restarts the WAL, for which it needs the shared page itself.
 #[test]
 fn a_promoted_commit_that_restarts_the_wal() {
