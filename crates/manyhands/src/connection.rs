@@ -335,7 +335,9 @@ impl Connection {
         let writes = matches!(prepared.route, Route::Request | Route::Turn);
         if outside && (writes || prepared.facts.transaction.is_some()) {
             self.let_go_of_snapshots();
-            // A transaction that begins has another one than the last, however that ended.
+        }
+        if prepared.facts.transaction.is_some() || prepared.facts.schema {
+            // A transaction begins, however the last one ended, or a name may mean another table now.
             self.open_mut().ids.leave_snapshot();
         }
         match &prepared.route {

@@ -170,7 +170,7 @@ impl IdFunction {
         (result, given)
     }
 
-    /// The connection is about to read from another snapshot.
+    /// The connection is about to read from another snapshot, or another table by a name.
     pub(crate) fn leave_snapshot(&mut self) {
         self.snapshots += 1;
     }

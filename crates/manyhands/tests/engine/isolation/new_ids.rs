@@ -156,3 +156,24 @@ fn after_an_upsert_that_changes_an_id() {
     let rows = "SELECT group_concat(id) FROM (SELECT id FROM test ORDER BY id)";
     assert_eq!(shell(&stage.path(), rows), "2,5,6,7");
 }
+
+/// The name means another table now, in which the next id is taken. Somebody else has reserved ids of the old one.
+#[test]
+fn after_another_table_got_the_name() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY, value);
+         CREATE TABLE larger (id INTEGER PRIMARY KEY, value);
+         INSERT INTO test VALUES (1, 10);
+         INSERT INTO larger VALUES (2, 0), (3, 0), (4, 0);",
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0)
+         A ALTER TABLE test RENAME TO old
+         A ALTER TABLE larger RENAME TO test
+         B BEGIN
+         B INSERT INTO test (value) VALUES (0)
+         A INSERT INTO test (value) VALUES (0)
+         A COMMIT
+         B ROLLBACK
+         table -> 2|0, 3|0, 4|0, 5|0",
+    );
+}
