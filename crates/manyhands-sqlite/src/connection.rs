@@ -12,7 +12,7 @@ use libsqlite3_sys as ffi;
 use crate::callbacks::Callbacks;
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver};
-use crate::{Error, ValueRef, WalIndexHeader, locks};
+use crate::{Error, ValueRef, WalIndexHeader, locks, wal_file};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -426,7 +426,27 @@ impl Connection {
     /// The header of the frame that starts at `offset` of the -wal file.
     pub fn wal_frame_header(&self, offset: u64) -> Option<[u8; 24]> {
         // SAFETY: the connection is open, through the shim.
-        unsafe { vfs::read_frame_header(self.raw(), offset) }
+        unsafe { wal_file::read_frame_header(self.raw(), offset) }
+    }
+
+    /// Makes the frame that starts at `offset` of the -wal file, and all behind it, unknown to recoveries.
+    /// Only for a frame that the wal-index does not cover, and while this connection holds the write
+    /// lock. Not durable before [`Connection::sync_wal`].
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn erase_wal_frame(&self, offset: u64) -> Result<(), Error> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { wal_file::erase_frame_header(self.raw(), offset) }
+    }
+
+    /// Syncs the -wal file.
+    ///
+    /// # Errors
+    /// When the sync fails: what the disk holds is unknown then.
+    pub fn sync_wal(&self) -> Result<(), Error> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { wal_file::sync(self.raw()) }
     }
 
     /// Sets who is told of this connection's commits.

@@ -24,6 +24,7 @@ pub mod vfs;
 mod fork_vfs;
 mod fork_control;
 mod wal_index;
+mod wal_file;
 pub mod locks;
 mod memory;
 mod planted;

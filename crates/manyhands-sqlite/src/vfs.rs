@@ -37,7 +37,7 @@ pub const NAME: &CStr = c"manyhands";
 /// (<https://sqlite.org/walformat.html>, 2.2).
 pub const WRITE_LOCK_BYTE: i64 = 120;
 
-const FRAME_HEADER_BYTES: usize = 24;
+pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
 /// Private file controls; SQLite's own numbers are below 100.
 const CONTROL_OBSERVE: c_int = 0x4D48_0001;
@@ -132,7 +132,7 @@ pub(crate) fn default_vfs() -> *mut ffi::sqlite3_vfs {
     REGISTERED.get().expect("the shim is registered before it is used").default
 }
 
-static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 3,
     xClose: Some(close),
     xRead: Some(read),
@@ -474,36 +474,4 @@ pub(crate) unsafe fn observe(
     // SAFETY: the connection is open, says the caller.
     let code = unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_OBSERVE, argument) };
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
-}
-
-/// Reads a frame's header out of the -wal file.
-///
-/// # Safety
-/// `handle` is an open connection that was opened through the shim.
-pub(crate) unsafe fn read_frame_header(
-    handle: *mut ffi::sqlite3,
-    offset: u64,
-) -> Option<[u8; FRAME_HEADER_BYTES]> {
-    let mut wal: *mut ffi::sqlite3_file = ptr::null_mut();
-    // SAFETY: the connection is open, says the caller; SQLite stores one pointer.
-    let code = unsafe {
-        ffi::sqlite3_file_control(
-            handle,
-            MAIN,
-            ffi::SQLITE_FCNTL_JOURNAL_POINTER,
-            (&raw mut wal).cast(),
-        )
-    };
-    // SAFETY: a file object of this connection, open or zeroed.
-    let is_ours = || ptr::eq(unsafe { (*wal).pMethods }, &METHODS);
-    // A URI can name another VFS, whose files are none of ours.
-    if code != ffi::SQLITE_OK || wal.is_null() || !is_ours() {
-        return None;
-    }
-    let mut header = [0; FRAME_HEADER_BYTES];
-    // SAFETY: an open file of the shim, and a buffer of the length given.
-    let code = unsafe {
-        read(wal, header.as_mut_ptr().cast(), FRAME_HEADER_BYTES as c_int, offset.cast_signed())
-    };
-    (code == ffi::SQLITE_OK).then_some(header)
 }

@@ -15,11 +15,16 @@
 //!   change counter may still tell that nobody recovered anything, so that the frame was never seen. If
 //!   it does not, the owners are told that the outcome is unknown, for a guess could apply a write twice.
 //! * It announced nothing: there was no commit frame.
+//!
+//! A frame that was written and never published is still in the file, and the next recovery would find
+//! it: after the death of all processes, or of one that was about to restart the WAL. So before anybody
+//! is told that the batch is not committed, its frame is erased. And the WAL is synced before the
+//! answer, whatever it is: the dead leader may not have come to that.
 
 use std::time::Instant;
 
 use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved, planted};
-use manyhands_sqlite::WalIndexHeader;
+use manyhands_sqlite::{Connection, WalIndexHeader};
 
 use crate::Error;
 use crate::database::DatabaseFile;
@@ -50,7 +55,8 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Looks for the frame while holding the write lock, so that nothing moves meanwhile. Taking the lock
+/// Looks for the frame while holding the write lock, so that nothing moves meanwhile, and makes final what
+/// it finds. Taking the lock
 /// makes SQLite recover the wal-index first, if it is torn.
 fn look(
     file: &DatabaseFile,
@@ -64,8 +70,29 @@ fn look(
     executor.begin(deadline).map_err(|error| file.describe_busy(error, began.elapsed()))?;
     let header = executor.connection().wal_index();
     let found = executor.connection().wal_frame_header(frame.offset);
+    let fate = header.map_or(Fate::Unknown, |header| fate(frame, &header, found));
+    let erase = fate == Fate::NotCommitted && found == Some(frame.header);
+    let made_final = make_final(executor.connection(), erase.then_some(frame));
     executor.rollback()?;
-    Ok(header.map_or(Fate::Unknown, |header| fate(frame, &header, found)))
+    match made_final {
+        Ok(()) => Ok(fate),
+        Err(error) if error.code.is_failed_sync() => {
+            file.fail();
+            Ok(Fate::Unknown)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lets no recovery and no power cut change what was found.
+fn make_final(
+    connection: &Connection,
+    erase: Option<&CommitFrame>,
+) -> Result<(), manyhands_sqlite::Error> {
+    if let Some(frame) = erase {
+        connection.erase_wal_frame(frame.offset)?;
+    }
+    connection.sync_wal()
 }
 
 /// More commits than another program can make between a leader's death and its successor's look.

@@ -3,6 +3,8 @@
 //!
 //! The campaigns run one after the other: what one measures, another would disturb.
 
+mod left_frame;
+
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
