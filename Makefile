@@ -167,6 +167,7 @@ report:
 
 campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability
+	target/release/reliability model --set large
 	target/release/reliability kill --rounds 2000
 	target/release/reliability stock
 	target/release/reliability isolation

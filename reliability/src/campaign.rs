@@ -7,6 +7,7 @@ pub mod images;
 pub mod isolation;
 pub mod kill;
 pub mod memory;
+pub mod model;
 pub mod nth_call;
 pub mod opening;
 pub mod planted;

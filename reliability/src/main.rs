@@ -17,6 +17,7 @@ mod crash_images;
 mod entry;
 mod isolation;
 mod ledger;
+mod model;
 mod preload;
 mod shell;
 mod verdict;
@@ -62,6 +63,8 @@ enum Command {
     PowerCut(campaign::power_cut::Arguments),
     /// Many processes create the same database at the same time.
     Opening(campaign::opening::Arguments),
+    /// Visits every state of a model of the protocol: deaths, power cuts, another program.
+    Model(campaign::model::Arguments),
     /// What connections and writes cost in memory.
     Memory(campaign::memory::Arguments),
     /// One writer process; started by the campaigns.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::NthCall(arguments) => campaign::nth_call::run(&arguments),
         Command::PowerCut(arguments) => campaign::power_cut::run(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),
+        Command::Model(arguments) => campaign::model::run(&arguments),
         Command::Memory(arguments) => campaign::memory::run(&arguments),
         Command::Worker(arguments) => worker::run(&arguments).map(|()| true),
     };
