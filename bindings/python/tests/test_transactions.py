@@ -238,6 +238,8 @@ path, what = sys.argv[1:]
 holder = manyhands.connect(path, isolation_level=None)
 connection = manyhands.connect(path, isolation_level=None)
 holder.execute("BEGIN IMMEDIATE")
+# A shell that starts a program in the background lets it ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 began = time.monotonic()
 try:
