@@ -1,4 +1,4 @@
-"""Writes the table of README.md from the newest folder of measurements; `--check` only compares."""
+"""Writes the table of README.md from the newest measurements of each load; `--check` only compares."""
 
 import json
 import statistics
@@ -31,18 +31,24 @@ NAMES = {
 }
 
 
-def table(folder: Path) -> str:
+def newest(workload: str) -> Path | None:
+    folders = sorted(path for path in HERE.iterdir() if (path / f"{workload}.jsonl").exists())
+    return folders[-1] if folders else None
+
+
+def table() -> str:
+    measured = {workload: folder for workload in WORKLOADS if (folder := newest(workload))}
+    folders = sorted({folder.name for folder in measured.values()}, reverse=True)
+    links = " and ".join(f"[{name}](docs/benchmarks/{name})" for name in folders)
     lines = [
-        f"From [{folder.name}](docs/benchmarks/{folder.name}):",
+        f"From {links}, the newest of each load:",
         "",
         "| load | Manyhands, commits/s | stock SQLite | ratio | p99.9, longest wait | stock: p99.9, longest wait, errors |",
         "|---|---|---|---|---|---|",
     ]
-    for workload in WORKLOADS:
-        measured = folder / f"{workload}.jsonl"
-        if not measured.exists():
-            continue
-        rows = [json.loads(line) for line in measured.read_text().splitlines()]
+    for workload, folder in measured.items():
+        text = (folder / f"{workload}.jsonl").read_text()
+        rows = [json.loads(line) for line in text.splitlines()]
         labels = dict.fromkeys(row["cell"]["label"] for row in rows)
         for label in SHOWN.get(workload, labels):
             figures = {
@@ -75,14 +81,13 @@ def wait(runs: list[dict], name: str) -> str:
 
 
 def main() -> int:
-    folder = max(path for path in HERE.iterdir() if path.is_dir())
     text = README.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n{table(folder)}\n{END}{after}"
+    wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
     if "--check" in sys.argv:
         if wanted != text:
-            print("README.md does not have the figures of", folder, "- run docs/benchmarks/readme.py")
+            print("README.md does not have the newest figures: run docs/benchmarks/readme.py")
             return 1
         return 0
     README.write_text(wanted)
