@@ -23,7 +23,7 @@ use super::memory_directory;
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// With how many seeds a campaign is tried.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 8;
 
 /// The choices of the campaign.
 #[derive(Clone, Debug, clap::Args)]
