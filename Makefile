@@ -13,13 +13,17 @@ RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 # What campaigns count: one JSON object for each line, and lines are only added.
 FIGURES = docs/reliability/campaigns.jsonl
 COMMA = ,
-# Name of the results, arguments of the command. A failed check fails the target, after its table.
-measure = @$(MANYHANDS) bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
-	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
+# Program, name of the results, arguments of the command. A failed check fails the target, after its table.
+measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt; \
+	status=$$?; cat $(RESULTS)/$(2).txt; exit $$status
+measure = @$(call measure-with,$(MANYHANDS),$(1),$(2))
 # The same beside the peers, where they could be built: `make build-peers` has told why not.
-measure-peers = @program=$(MANYHANDS); [ ! -x $(PEERS) ] || program=$(PEERS); \
-	$$program bench $(2) --json $(RESULTS)/$(1).jsonl > $(RESULTS)/$(1).txt; \
-	status=$$?; cat $(RESULTS)/$(1).txt; exit $$status
+measure-peers = @program=$(MANYHANDS); [ ! -x $(PEERS) ] || program=$(PEERS); $(call measure-with,$$program,$(1),$(2))
+# Debian packages: which of them are missing, and their installation.
+find-missing = missing=""; for package in $(1); do \
+	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
+	done
+install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
 .PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers bench bench-full report campaign fuzz doc clean
 
@@ -39,12 +43,10 @@ help:
 
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is not installed: see https://rustup.rs"; exit 1; }
-	@missing=""; for package in $(PACKAGES); do \
-	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
-	done; \
+	@$(call find-missing,$(PACKAGES)); \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ]; then \
-	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null \
+	    $(install-missing) \
 	      || { echo "could not install:$$missing"; exit 1; }; \
 	  else \
 	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
@@ -56,12 +58,10 @@ build: setup
 
 # The peers: what cannot be had is left out of the measurements, which say so.
 build-peers: setup
-	@missing=""; for package in $(PEER_PACKAGES); do \
-	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
-	done; \
+	@$(call find-missing,$(PEER_PACKAGES)); \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ]; then \
-	    (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null \
+	    $(install-missing) \
 	      || echo "left out, since it could not be installed:$$missing"; \
 	  else \
 	    echo "left out, since it is not installed:$$missing (to have it: sudo apt-get install$$missing)"; \

@@ -229,7 +229,6 @@ impl Fork {
     /// The unix VFS did not give a lock. SQLite will sleep and try again, and must then see what has
     /// changed meanwhile.
     pub(crate) fn not_locked(&mut self) {
-        self.stale_begins = 0;
         if !self.forked {
             self.share();
         }
@@ -250,7 +249,6 @@ impl Fork {
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
                 if self.stale_begins >= 2 {
-                    self.stale_begins = 0;
                     self.share();
                 }
             }
@@ -266,6 +264,7 @@ impl Fork {
 
     /// Gives the shared page back. False when that is not possible: it stays private, and can be read.
     fn share(&mut self) -> bool {
+        self.stale_begins = 0;
         self.publish();
         self.view.as_mut().is_none_or(View::share_again)
     }

@@ -56,8 +56,7 @@ pub(crate) fn settle(
 }
 
 /// Looks for the frame while holding the write lock, so that nothing moves meanwhile, and makes final what
-/// it finds. Taking the lock
-/// makes SQLite recover the wal-index first, if it is torn.
+/// it finds. Taking the lock makes SQLite recover the wal-index first, if it is torn.
 fn look(
     file: &DatabaseFile,
     lead: &Lead,
