@@ -258,6 +258,7 @@ pub(crate) struct Header {
 pub(crate) struct Slot {
     pub(crate) word: AtomicU64,
     pub(crate) bell: AtomicU32,
+    /// 0 while the owner is awake; else one more than the number of the processor that it ran on.
     pub(crate) sleeping: AtomicU32,
     pub(crate) kind: AtomicU32,
     pub(crate) request_bytes: AtomicU32,

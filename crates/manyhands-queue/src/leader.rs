@@ -154,7 +154,8 @@ impl Queue {
         record.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
         record.label.write_text(label);
         crash::point("leading");
-        Some(Lead { queue: Arc::clone(self), word, in_batch: false, ended: false })
+        let queue = Arc::clone(self);
+        Some(Lead { queue, word, in_batch: false, ended: false, answered: Vec::new() })
     }
 
     /// Who leads now, for messages: it may have changed when this returns.
@@ -186,6 +187,8 @@ pub struct Lead {
     word: LeaderWord,
     in_batch: bool,
     ended: bool,
+    /// Slots that were answered, and whose owners are still to be woken.
+    answered: Vec<usize>,
 }
 
 impl core::fmt::Debug for LeaderWord {
@@ -215,7 +218,8 @@ impl Lead {
     pub fn resolve(&mut self, fate: impl Into<Fate>) {
         crash::point("recovering");
         let fate = fate.into();
-        let shared = self.queue.region.shared();
+        let queue = Arc::clone(&self.queue);
+        let shared = queue.region.shared();
         if fate == Fate::Committed {
             // And if we die below? The next successor finds the batch sealed.
             self.queue.seal();
@@ -247,6 +251,7 @@ impl Lead {
         let resolved = LeaderWord(self.word.0 & !0xFF);
         self.change_word(resolved);
         self.word = resolved;
+        self.wake_answered();
     }
 
     /// Nobody changes the word under a living leader, but who damages the file.
@@ -376,7 +381,8 @@ impl Lead {
     }
 
     /// Closes the batch. With `answered`, its executed requests are answered, in ticket order; the
-    /// caller has put back all others.
+    /// caller has put back all others. Who sleeps is woken by [`Lead::wake_answered`], or at the end of
+    /// the leadership.
     pub fn end_batch(&mut self, executed: &[Entry], answered: bool) {
         assert!(self.in_batch);
         if answered {
@@ -395,11 +401,17 @@ impl Lead {
         self.in_batch = false;
     }
 
-    fn answer_slot(&self, slot: usize, executed: SlotWord) {
-        let place = self.queue.slot(slot);
-        if place.advance(executed, executed.with(SlotState::Answered)) {
-            wait::ring(place);
+    fn answer_slot(&mut self, slot: usize, executed: SlotWord) {
+        if self.queue.slot(slot).advance(executed, executed.with(SlotState::Answered)) {
+            self.answered.push(slot);
         }
+    }
+
+    /// Wakes those who were answered: for a leader that goes on. One that ends its leadership gives the
+    /// place away before it wakes them, since who is woken may take the processor from it.
+    pub fn wake_answered(&mut self) {
+        let answered = core::mem::take(&mut self.answered);
+        wait::ring_all(answered.iter().map(|slot| self.queue.slot(*slot)));
     }
 
     /// True when `entry` is the turn that `published` waits for. Then the turn is taken out of the
@@ -445,27 +457,14 @@ impl Lead {
         self.ended = true;
         // Passes what is gone, so that the look below is short.
         let _ = self.next(None);
-        let shared = self.queue.region.shared();
         let unresolved = self.in_batch || self.inheritance() == Inheritance::Batch;
         self.change_word(self.word.freed(unresolved));
         // Either who publishes now sees the place free, or we see its entry below: see wait.rs.
         fence(Ordering::SeqCst);
         crash::point("released");
-        let mut ticket = self.head();
-        for _ in 0..RING {
-            if !ticket::was_drawn(shared, ticket) {
-                return;
-            }
-            if let Some(slot) = ticket::slot_at(shared, ticket)
-                && let Some(word) = self.queue.slot(slot).load()
-                && word.ticket == ticket
-                && word.state == SlotState::Pending
-            {
-                wait::ring(self.queue.slot(slot));
-                return;
-            }
-            ticket = ticket.next();
-        }
+        let next = self.queue.first_waiting().map(|(_, slot)| slot);
+        let awake = next.into_iter().chain(core::mem::take(&mut self.answered));
+        wait::ring_all(awake.map(|slot| self.queue.slot(slot)));
     }
 }
 

@@ -1,9 +1,10 @@
 //! Waiting and waking.
 //!
-//! A sleeper announces itself (`sleeping = 1`), looks once more at what it waits for, and sleeps on
-//! the bell. A waker changes what is waited for, looks at `sleeping`, and rings. Between its two steps
-//! each has a sequentially consistent fence, so at least one of the two sees the other. Nevertheless a
-//! bell is a hint, never the truth: every sleep has an end, and the sleeper looks for itself.
+//! A sleeper announces itself (in `sleeping`, with its processor), looks once more at what it waits
+//! for, and sleeps on the bell. A waker changes what is waited for, looks at `sleeping`, and rings.
+//! Between its two steps each has a sequentially consistent fence, so at least one of the two sees the
+//! other. Nevertheless a bell is a hint, never the truth: every sleep has an end, and the sleeper looks
+//! for itself.
 
 use core::time::Duration;
 
@@ -59,7 +60,7 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
         return Waited::Changed;
     }
     let bell = slot.bell.load(Ordering::Acquire);
-    slot.sleeping.store(1, Ordering::Relaxed);
+    slot.sleeping.store(1 + processor(), Ordering::Relaxed);
     fence(Ordering::SeqCst);
     if !changed() {
         sleep(&slot.bell, bell, deadline.or_after(patience));
@@ -76,7 +77,7 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
 
 impl Queue {
     /// The first entry that waits, as far as can be told from outside: it may be gone at once.
-    fn first_waiting(&self) -> Option<(Kind, usize)> {
+    pub(crate) fn first_waiting(&self) -> Option<(Kind, usize)> {
         let shared = self.region.shared();
         let mut ticket = ticket::head(shared);
         for _ in 0..RING {
@@ -163,13 +164,33 @@ pub(crate) fn sleep(bell: &AtomicU32, seen: u32, _deadline: Deadline) {
 #[cfg(any(loom, shuttle))]
 pub(crate) fn wake(_bell: &AtomicU32) {}
 
-/// Rings the bell of `slot` if its owner may sleep. True when it did.
-pub(crate) fn ring(slot: &Slot) -> bool {
+/// The processor that runs this thread, as far as that matters: it may be another one at once.
+#[cfg(not(any(loom, shuttle)))]
+fn processor() -> u32 {
+    rustix::thread::sched_getcpu() as u32
+}
+
+#[cfg(any(loom, shuttle))]
+fn processor() -> u32 {
+    0
+}
+
+/// Rings the bells of these slots, those first whose owners went to sleep on another processor than
+/// this: they start at once. One that is woken on this processor may take it from the caller before it
+/// has rung the rest.
+pub(crate) fn ring_all<'a>(slots: impl Iterator<Item = &'a Slot>) {
+    let mine = 1 + processor();
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        slots.partition(|slot| slot.sleeping.load(Ordering::Relaxed) == mine);
+    elsewhere.into_iter().chain(here).for_each(ring);
+}
+
+/// Rings the bell of `slot` if its owner may sleep.
+pub(crate) fn ring(slot: &Slot) {
     fence(Ordering::SeqCst);
     let sleeps = slot.sleeping.load(Ordering::Relaxed) != 0 && !planted("sleep-for-ever");
     if sleeps {
         slot.bell.fetch_add(1, Ordering::Release);
         wake(&slot.bell);
     }
-    sleeps
 }
