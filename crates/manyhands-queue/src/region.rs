@@ -335,6 +335,10 @@ fn map(file: &File) -> io::Result<NonNull<Shared>> {
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
+    // Without it, the first look at a new file would read all of it ahead: 8 MB of zeros, 4 ms. Only
+    // advice, so an error is none.
+    // SAFETY: the mapping made above, whole; this advice changes no content.
+    unsafe { libc::madvise(address, FILE_BYTES, libc::MADV_RANDOM) };
     Ok(NonNull::new(address.cast()).expect("mmap chose no address for itself but null"))
 }
 
