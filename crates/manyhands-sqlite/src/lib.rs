@@ -25,6 +25,7 @@ mod fork_vfs;
 mod fork_control;
 mod wal_index;
 mod wal_file;
+mod unpublished;
 pub mod locks;
 mod memory;
 mod planted;

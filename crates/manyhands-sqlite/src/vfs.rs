@@ -16,7 +16,8 @@
 //!    connection that is observed is never armed (`fork_vfs`).
 //!
 //! What always holds: a stage is told only between the commit frame and the end of its transaction;
-//! any error, lock or unlock forgets a frame that was announced.
+//! any error, lock or unlock forgets a frame that was announced. And when SQLite gives the write lock back
+//! after a commit that failed, its frame is not in the -wal file any more (`unpublished`).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -29,6 +30,7 @@ use crate::Error;
 use crate::fork_control;
 use crate::fork_vfs::{Fork, LockAnswer};
 use crate::planted::planted;
+use crate::unpublished::{Unpublished, is_commit};
 
 /// The shim's name among SQLite's VFSes.
 pub const NAME: &CStr = c"manyhands";
@@ -85,6 +87,8 @@ struct ShimFile {
     observer: *const Arc<dyn CommitObserver>,
     /// Of a database file: an announced commit frame is on its way.
     announced: bool,
+    /// Of a database file: a commit frame that is not published yet, observed or not.
+    unpublished: Unpublished,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
 }
@@ -188,6 +192,7 @@ unsafe extern "C" fn open(
         main,
         observer: ptr::null(),
         announced: false,
+        unpublished: Unpublished::default(),
         fork: Fork::default(),
     };
     // SAFETY: the memory is SQLite's gift, large enough, and not in use yet.
@@ -265,6 +270,9 @@ pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    if shim(file).is_wal() {
+        main_of(shim(file)).unpublished.forget();
+    }
     shim(file).fork.unmap();
     pass!(file, xClose)
 }
@@ -294,12 +302,14 @@ unsafe extern "C" fn write(
         // SAFETY: SQLite passes `count` readable bytes.
         let header = unsafe { buffer.cast::<[u8; FRAME_HEADER_BYTES]>().read_unaligned() };
         announce(main_of(shim(file)), header, offset);
+        main_of(shim(file)).unpublished.note(&header, shim(file).real, offset);
     }
-    let code = pass!(file, xWrite, buffer, count, offset);
+    let mut code = pass!(file, xWrite, buffer, count, offset);
     if watched {
         let main = main_of(shim(file));
         if code != ffi::SQLITE_OK {
             main.announced = false;
+            code = main.unpublished.write_failed(code, offset, count);
         } else if was_announced && main.announced && count as usize != FRAME_HEADER_BYTES {
             main.tell(CommitStage::Written);
         }
@@ -309,8 +319,7 @@ unsafe extern "C" fn write(
 
 /// Tells of a frame header that is about to be written, if it is a commit frame's.
 fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) {
-    let is_commit = header[4..8] != [0; 4];
-    main.announced = is_commit && !main.observer.is_null();
+    main.announced = is_commit(&header) && !main.observer.is_null();
     if main.announced {
         // The writer, whose connection this is, is the only one to change the header.
         let change = main.fork.status().live.map_or(0, |header| header.change);
@@ -335,6 +344,8 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
         let main = main_of(shim(file));
         if code != ffi::SQLITE_OK {
             main.announced = false;
+            // Its caller is told that the outcome is unknown.
+            main.unpublished.forget();
         } else if main.announced {
             main.tell(CommitStage::Synced);
         }
@@ -398,7 +409,10 @@ unsafe extern "C" fn shm_map(
     address: *mut *mut c_void,
 ) -> c_int {
     let code = pass!(file, xShmMap, region, size, extend, address);
-    if code == ffi::SQLITE_OK && region == 0 {
+    if code != ffi::SQLITE_OK {
+        return shim(file).unpublished.take_back(code);
+    }
+    if region == 0 {
         // SAFETY: on success the method has stored an address, or null.
         if let Some(live) = NonNull::new(unsafe { *address }) {
             // SAFETY: the unix VFS's shared mapping, which stays until xShmUnmap.
@@ -417,6 +431,8 @@ unsafe extern "C" fn shm_lock(
     flags: c_int,
 ) -> c_int {
     shim(file).announced = false;
+    // A commit that failed without a word to the VFS, for lack of memory: nobody listens to an error here.
+    let _ = shim(file).unpublished.take_back(ffi::SQLITE_OK);
     if let LockAnswer::Imaginary(code) = shim(file).fork.lock(offset, count, flags) {
         return code;
     }
@@ -432,6 +448,7 @@ unsafe extern "C" fn shm_lock(
 unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
     pass!(file, xShmBarrier);
     let main = shim(file);
+    main.unpublished.forget();
     if core::mem::take(&mut main.announced) {
         main.tell(CommitStage::Sealed);
     }

@@ -4,6 +4,7 @@ mod foreign_connection;
 mod fork;
 mod fork_vfs;
 mod parking;
+mod refused_commit;
 mod two_copies;
 
 mod application;

@@ -59,6 +59,8 @@ const FORK_LOCKS: &str = "test manyhands-sqlite fork::";
 const FORK: &str = "test manyhands-sqlite fork_vfs::";
 const FORKED: &str = "test manyhands-queue forked";
 const FATE: &str = "test manyhands the_fate_of_an_announced_frame";
+const LEFT_FRAME: &str = "test manyhands-reliability a_batch_that_was_refused";
+const REFUSED_COMMIT: &str = "test manyhands-sqlite refused_commit";
 const SURROUNDINGS: &str = "test manyhands surroundings";
 
 /// All of them, in the order of a write's way.
@@ -132,6 +134,16 @@ pub const BUGS: &[Bug] = &[
         "restart-is-lost",
         "when the WAL was restarted since, the batch is taken for lost without more evidence",
         &[FATE],
+    ),
+    slow(
+        "left-frame-stays",
+        "the frame of a dead leader's batch that was told to be lost is left in the WAL",
+        &[LEFT_FRAME],
+    ),
+    slow(
+        "refused-commit-stays",
+        "the frame of a commit that failed is left in the WAL",
+        &[REFUSED_COMMIT],
     ),
     slow("no-sync-of-the-wal", "the WAL is not synced", &[IMAGES]),
     slow(

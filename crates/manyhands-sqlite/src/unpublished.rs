@@ -1,0 +1,103 @@
+//! A commit frame that is in the -wal file and was not published: of a commit that failed.
+//!
+//! SQLite writes the frame, syncs, and then enters it into the wal-index, which may have to grow, and that
+//! can fail. SQLite then rolls back, and its caller learns that nothing was written. But the frame is in the
+//! file, whole, and the next recovery would find it. So it is erased while the write lock is still held,
+//! before anybody is told.
+//!
+//! What always holds: the frame is erased, or the caller is told what it is told when a sync fails, that
+//! the outcome is unknown. A failed sync itself is left alone: nobody is told that nothing was written.
+
+use core::ffi::c_int;
+
+use libsqlite3_sys as ffi;
+
+use crate::planted::planted;
+use crate::vfs::FRAME_HEADER_BYTES;
+
+/// Of a database file: its commit frame on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Unpublished(Option<Frame>);
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    /// The default VFS's own object of the -wal file, which is open: see [`Unpublished::forget`].
+    wal: *mut ffi::sqlite3_file,
+    /// Where in it the frame starts.
+    offset: i64,
+}
+
+/// True for a header that carries a database size
+/// (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
+pub(crate) fn is_commit(header: &[u8; FRAME_HEADER_BYTES]) -> bool {
+    header[4..8] != [0; 4]
+}
+
+impl Unpublished {
+    /// SQLite is about to write a frame's header to the open -wal file `wal`.
+    pub(crate) fn note(
+        &mut self,
+        header: &[u8; FRAME_HEADER_BYTES],
+        wal: *mut ffi::sqlite3_file,
+        offset: i64,
+    ) {
+        self.0 = is_commit(header).then_some(Frame { wal, offset });
+    }
+
+    /// The frame was published; or its sync has failed; or the -wal file is about to be closed.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    /// A write to the -wal file has failed. Returns what SQLite is to be told.
+    pub(crate) fn write_failed(&mut self, code: c_int, offset: i64, count: c_int) -> c_int {
+        let of_it = |frame: &Frame| {
+            (0..=FRAME_HEADER_BYTES as i64).contains(&(offset - frame.offset))
+                // What the file does not reach is no frame for any recovery.
+                && frame.reaches(offset + i64::from(count))
+        };
+        self.0 = self.0.filter(of_it);
+        self.take_back(code)
+    }
+
+    /// The commit has failed with `code`, while the write lock is held: makes it true that nothing was
+    /// written. Returns what SQLite is to be told.
+    pub(crate) fn take_back(&mut self, code: c_int) -> c_int {
+        let Some(frame) = self.0.take() else { return code };
+        if planted("refused-commit-stays") || frame.erase() {
+            code
+        } else {
+            ffi::SQLITE_IOERR_FSYNC
+        }
+    }
+}
+
+impl Frame {
+    fn methods(&self) -> &'static ffi::sqlite3_io_methods {
+        // SAFETY: an open file has its methods.
+        let methods = unsafe { (*self.wal).pMethods };
+        // SAFETY: a static table.
+        unsafe { &*methods }
+    }
+
+    /// Overwrites its header with zeros, and syncs.
+    fn erase(&self) -> bool {
+        let header = [0_u8; FRAME_HEADER_BYTES];
+        let write = self.methods().xWrite.expect("the unix VFS can write");
+        let sync = self.methods().xSync.expect("the unix VFS can sync");
+        let (bytes, count) = (header.as_ptr().cast(), FRAME_HEADER_BYTES as c_int);
+        // SAFETY: an open file, and a buffer of the length given.
+        let written = unsafe { write(self.wal, bytes, count, self.offset) };
+        // SAFETY: an open file.
+        let synced = || unsafe { sync(self.wal, ffi::SQLITE_SYNC_NORMAL) };
+        written == ffi::SQLITE_OK && synced() == ffi::SQLITE_OK
+    }
+
+    fn reaches(&self, end: i64) -> bool {
+        let file_size = self.methods().xFileSize.expect("the unix VFS knows sizes");
+        let mut size = 0;
+        // SAFETY: an open file, and a place for a number.
+        let code = unsafe { file_size(self.wal, &raw mut size) };
+        code != ffi::SQLITE_OK || size >= end
+    }
+}
