@@ -277,6 +277,7 @@ impl Lead {
         let mut ticket = from.unwrap_or_else(|| self.head());
         for _ in 0..RING {
             if !ticket::was_drawn(shared, ticket) {
+                self.check_end(ticket);
                 return None;
             }
             if let Some(slot) = ticket::slot_at(shared, ticket)
@@ -295,6 +296,16 @@ impl Lead {
             ticket = ticket.next();
         }
         None
+    }
+
+    /// `ticket` was not drawn. All before the tail were: if this one is, nobody comes to those behind it.
+    fn check_end(&self, ticket: Ticket) {
+        let shared = self.queue.region.shared();
+        // Acquire, in `tail`: who sees a tail sees the entries before it.
+        let is_passed = ticket < ticket::tail(shared) && !ticket::was_drawn(shared, ticket);
+        if is_passed || ticket >= Ticket::END {
+            self.queue.retire();
+        }
     }
 
     fn head(&self) -> Ticket {

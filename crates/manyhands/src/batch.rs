@@ -29,7 +29,14 @@ pub(crate) fn serve(
     deadline: Deadline,
 ) -> Result<Option<Lead>, Error> {
     recover::settle(file, &mut lead, deadline)?;
-    while let Some(entry) = lead.next(None) {
+    loop {
+        let Some(entry) = lead.next(None) else {
+            if matches!(own.stage(), Some(Stage::Waiting | Stage::MustLead)) {
+                // The own request waits, and the ring does not lead to it: it was damaged.
+                lead.queue().retire();
+            }
+            break;
+        };
         if own.stage() == Some(Stage::Answered) {
             break;
         }

@@ -252,6 +252,21 @@ fn the_queue_file_is_overwritten() {
     });
 }
 
+/// Somebody writes garbage over the order of arrival alone. A leader then finds nobody who waits: all waited
+/// until their deadlines, and so did whoever came after them.
+#[test]
+fn the_order_of_arrival_is_overwritten() {
+    const RING: std::ops::Range<u64> = 4096..36864;
+    in_time(|| {
+        damage_while_writing(|path| {
+            let garbage = vec![0xAB; (RING.end - RING.start) as usize];
+            let Ok(file) = fs::OpenOptions::new().write(true).open(path) else { return };
+            std::os::unix::fs::FileExt::write_all_at(&file, &garbage, RING.start)
+                .expect("overwrites");
+        });
+    });
+}
+
 /// A queue file of random bytes that lies there from before is no obstacle.
 #[test]
 fn garbage_from_before_is_no_obstacle() {
