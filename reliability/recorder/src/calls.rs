@@ -317,9 +317,12 @@ unsafe extern "C" fn syscall(
     f: c_long,
 ) -> c_long {
     if number == libc::SYS_futex {
-        // A futex is interrupted or finds its word changed; it knows no other errors.
+        // Who waits is interrupted or finds the word changed; a futex knows no other errors, and to wake
+        // others none.
         let fault = fault::meet("futex");
-        let is_usual = |errno: &c_int| matches!(*errno, libc::EINTR | libc::EAGAIN);
+        let command = b as c_int & libc::FUTEX_CMD_MASK;
+        let waits = matches!(command, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET);
+        let is_usual = |errno: &c_int| waits && matches!(*errno, libc::EINTR | libc::EAGAIN);
         let errno = fault.map(|fault| if let Fault::Error(errno) = fault { errno } else { 0 });
         if let Some(errno) = errno.filter(is_usual) {
             kernel::set_errno(errno);

@@ -1,10 +1,12 @@
 //! The n-th call: in one of three processes that write beside each other, one call of the system fails,
-//! falls short, or is the process's last; once, or for ever.
+//! falls short, or is the process's last; once, or for ever. Or in the process that recovers what others
+//! have left (`scene`).
 //!
 //! Afterwards: what was acknowledged is there, once; what failed is not; errors were clear; nobody hung;
 //! the others went on; a fresh process opens the file and writes.
 
 mod fault;
+mod scene;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -15,8 +17,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
+use self::fault::CALLS;
 pub use self::fault::Fault;
+use self::scene::{Scene, Stage};
 use super::{KILLED, Writer, copy_directory, job, memory_directory, results};
 use crate::crash_images::recording::Recorder;
 use crate::crash_images::witness::Witness;
@@ -25,20 +30,12 @@ use crate::preload::Preload;
 use crate::worker::{self, Act};
 use crate::{shell, verdict};
 
-/// Operations of each process.
-const OPERATIONS: u64 = 10;
-
 /// By then a process is told to stop.
 const STOP_AFTER: Duration = Duration::from_secs(5);
 
 /// So long later it must have ended: no operation takes longer. Where locks never come, SQLite itself tries
 /// for 10 s to get a read lock, whatever the timeout.
 const PATIENCE: Duration = Duration::from_secs(40);
-
-/// The victim waits for its turn no longer, so that one whose locks never succeed gives up; the others
-/// wait for it.
-const VICTIM_TIMEOUT_MS: u64 = 700;
-const TIMEOUT_MS: u64 = 30_000;
 
 /// What a system call that fails may look like to whoever wrote: busy, no memory, I/O, full, cannot open,
 /// protocol (locks that never come).
@@ -51,6 +48,9 @@ const FRESH: i64 = 70;
 /// The choices of the campaign.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
+    /// What has happened before.
+    #[arg(long, default_value = "work")]
+    scene: Scene,
     /// How many of all cases are tried, spread over all; 0 for each.
     #[arg(long, default_value_t = 0)]
     cases: usize,
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let Some(fault) = cases.get(number as usize) else { return Ok(()) };
             let verbose = arguments.verbose && arguments.case.is_some();
             let seed = arguments.seed.wrapping_add(number);
-            let outcome = play(place.path(), seed, Some(fault), verbose, arguments.record);
+            let outcome = play(arguments, place.path(), seed, Some(fault), verbose);
             let outcome = outcome.with_context(|| format!("case {number}, {fault}"))?;
             for error in &outcome.errors {
                 *lock(&errors).entry(error.clone()).or_default() += 1;
@@ -161,9 +161,9 @@ fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
         return Ok(vec![fault.clone(); arguments.repeat]);
     }
     let place = memory_directory()?;
-    let mut most = vec![0; fault::CALLS.len()];
+    let mut most = vec![0; CALLS.len()];
     for round in 0..3 {
-        let outcome = play(place.path(), arguments.seed + round, None, false, false)?;
+        let outcome = play(arguments, place.path(), arguments.seed + round, None, false)?;
         anyhow::ensure!(outcome.findings.is_empty(), "without any fault: {:?}", outcome.findings);
         for (most, count) in most.iter_mut().zip(read_counts(&place.path().join("counts"))?) {
             *most = count.max(*most);
@@ -186,39 +186,40 @@ fn read_counts(path: &Path) -> Result<Vec<u64>> {
 }
 
 fn play(
+    arguments: &Arguments,
     place: &Path,
     seed: u64,
     fault: Option<&Fault>,
     verbose: bool,
-    record: bool,
 ) -> Result<Outcome> {
     let began = Instant::now();
     let directory = place.join("files");
     let (counts, complaints) = (place.join("counts"), place.join("complaints"));
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory)?;
-    std::fs::write(&counts, vec![0; fault::CALLS.len() * 8])?;
+    std::fs::write(&counts, vec![0; CALLS.len() * 8])?;
     let database = directory.join("app.db");
     shell::create(&database)?;
     let words = fault.map(Fault::to_string);
     let mut preload = Preload::fail(&directory, &counts, words.as_deref()).complain_to(&complaints);
     let (kept, mut others) = (place.join("kept"), Preload::default());
     let _ = std::fs::remove_dir_all(&kept);
-    if record {
+    if arguments.record {
         let recorder = Recorder::start(&directory, &kept.join("recording"))?;
         others = Preload::record(&directory, &recorder.log(), 0);
         preload = preload.and(&others);
     }
     let mut outcome = Outcome::default();
     let mut ledger = Ledger::new(seed, false);
-    let start = |number: i64| {
-        let mut job =
-            worker::Arguments { count: OPERATIONS, ..job(&database, Act::Mix, number, seed) };
-        job.timeout_ms =
-            if number == VICTIM && fault.is_some() { VICTIM_TIMEOUT_MS } else { TIMEOUT_MS };
-        Writer::start_with(&job, None, if number == VICTIM { &preload } else { &others })
+    let stage = Stage {
+        database: &database,
+        seed,
+        counts: &counts,
+        preload: &preload,
+        others: &others,
+        faulty: fault.is_some(),
     };
-    let crew = (0..3).map(start).collect::<Result<Vec<Writer>>>()?;
+    let crew = arguments.scene.play(&stage, &mut ledger)?;
     for mut writer in crew {
         let number = writer.job.number;
         if !writer.child.dies_within(STOP_AFTER)? {
@@ -226,7 +227,7 @@ fn play(
         }
         let (status, heard) = writer.child.finish(PATIENCE)?;
         let survived = status.is_some_and(|status| status.success());
-        ledger.note(&heard, &[number * 100], !survived, false);
+        ledger.note(&heard, &[number * 100], !survived, writer.job.act == Act::Ask);
         let complaint = std::fs::read_to_string(&complaints).unwrap_or_default();
         let complaint = if number == VICTIM { complaint.trim() } else { "" };
         outcome.findings.extend(judge_end(number, status, complaint, fault));
@@ -320,10 +321,15 @@ fn tell(arguments: &Arguments, number: u64, fault: &Fault, outcome: &Outcome) {
     }
     if !outcome.findings.is_empty() {
         println!(
-            "replay: reliability nth-call --case {fault} --seed {} --repeat 20 --jobs 1",
+            "replay: reliability nth-call --scene {} --case {fault} --seed {} --repeat 20 --jobs 1",
+            scene_name(arguments),
             arguments.seed.wrapping_add(number)
         );
     }
+}
+
+fn scene_name(arguments: &Arguments) -> String {
+    arguments.scene.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default()
 }
 
 impl Tally {
@@ -363,7 +369,7 @@ fn print(
     );
     results::append(
         arguments.json.as_deref(),
-        "nth-call",
+        &format!("nth-call {}", scene_name(arguments)),
         arguments.seed,
         &[
             ("cases", all.cases),
