@@ -423,8 +423,11 @@ impl Connection {
         self.fork_status().live
     }
 
-    /// The header of the frame that starts at `offset` of the -wal file.
-    pub fn wal_frame_header(&self, offset: u64) -> Option<[u8; 24]> {
+    /// The header of the frame that starts at `offset` of the -wal file; `None` when the file ends before it.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn wal_frame_header(&self, offset: u64) -> Result<Option<[u8; 24]>, Error> {
         // SAFETY: the connection is open, through the shim.
         unsafe { wal_file::read_frame_header(self.raw(), offset) }
     }

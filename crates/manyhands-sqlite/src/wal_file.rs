@@ -31,22 +31,27 @@ unsafe fn file_of(handle: *mut ffi::sqlite3) -> Option<*mut ffi::sqlite3_file> {
     (code == ffi::SQLITE_OK && !wal.is_null() && is_ours()).then_some(wal)
 }
 
-/// Reads a frame's header.
+/// Reads a frame's header; `None` when the file ends before it.
 ///
 /// # Safety
 /// `handle` is an open connection that was opened through the shim.
 pub(crate) unsafe fn read_frame_header(
     handle: *mut ffi::sqlite3,
     offset: u64,
-) -> Option<[u8; FRAME_HEADER_BYTES]> {
+) -> Result<Option<[u8; FRAME_HEADER_BYTES]>, Error> {
     // SAFETY: as the caller says.
-    let wal = unsafe { file_of(handle) }?;
+    let Some(wal) = (unsafe { file_of(handle) }) else { return Ok(None) };
     let mut header = [0; FRAME_HEADER_BYTES];
     let read = METHODS.xRead.expect("the shim has all methods");
     let (count, offset) = (FRAME_HEADER_BYTES as i32, offset.cast_signed());
     // SAFETY: an open file of the shim, and a buffer of the length given.
     let code = unsafe { read(wal, header.as_mut_ptr().cast(), count, offset) };
-    (code == ffi::SQLITE_OK).then_some(header)
+    match code {
+        ffi::SQLITE_OK => Ok(Some(header)),
+        ffi::SQLITE_IOERR_SHORT_READ => Ok(None),
+        // What cannot be read may be there.
+        code => Err(Error::from_code(code)),
+    }
 }
 
 /// Overwrites a frame's header with zeros: no recovery finds the frame, nor one behind it.

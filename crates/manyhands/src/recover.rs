@@ -68,7 +68,13 @@ fn look(
     let began = Instant::now();
     executor.begin(deadline).map_err(|error| file.describe_busy(error, began.elapsed()))?;
     let header = executor.connection().wal_index();
-    let found = executor.connection().wal_frame_header(frame.offset);
+    let found = match executor.connection().wal_frame_header(frame.offset) {
+        Ok(found) => found,
+        Err(error) => {
+            executor.rollback()?;
+            return Err(error.into());
+        }
+    };
     let fate = header.map_or(Fate::Unknown, |header| fate(frame, &header, found));
     let erase =
         fate == Fate::NotCommitted && found == Some(frame.header) && !planted("left-frame-stays");

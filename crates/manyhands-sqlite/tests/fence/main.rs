@@ -5,6 +5,7 @@ mod fork;
 mod fork_vfs;
 mod parking;
 mod refused_commit;
+mod unreadable_frame;
 mod two_copies;
 
 mod application;
