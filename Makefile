@@ -180,6 +180,10 @@ campaign: setup
 	target/release/reliability planted-images
 	target/release/reliability images --images 5000000 --seconds 7200 --json $(FIGURES)
 	target/release/reliability nth-call --json $(FIGURES)
+	target/release/reliability nth-call --scene wal --json $(FIGURES)
+	target/release/reliability nth-call --scene leader --json $(FIGURES)
+	target/release/reliability nth-call --scene queue-file --json $(FIGURES)
+	target/release/reliability environment --rounds 100
 	target/release/reliability power-cut --cuts 500 --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)

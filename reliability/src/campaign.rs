@@ -2,6 +2,7 @@
 
 pub mod black_box;
 mod crew;
+pub mod environment;
 pub mod full;
 pub mod images;
 pub mod isolation;
@@ -19,7 +20,7 @@ pub mod stopped;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -61,6 +62,23 @@ impl Writer {
     ) -> Result<Writer> {
         let child = Child::spawn(&job.words(), crash, preload)?;
         Ok(Writer { child, job: job.clone(), is_victim: crash.is_some() })
+    }
+
+    /// When it first acknowledged something after a moment; waits for it.
+    pub fn first_ack_after(&self, since_ns: u64, patience: Duration) -> Option<u64> {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            let first = self.child.heard(|heard| {
+                let acks = heard.lines.iter().rev().filter_map(|line| line.strip_prefix("ack "));
+                let moments = acks.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
+                moments.take_while(|ns| *ns > since_ns).last()
+            });
+            if first.is_some() {
+                return first;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
     }
 
     /// Waits for its end and takes its words into the ledger. Its own death is told as a finding.

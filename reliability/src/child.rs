@@ -43,7 +43,15 @@ fn lock(transcript: &Mutex<Transcript>) -> MutexGuard<'_, Transcript> {
 impl Child {
     /// Executes this program again as a writer; `crash` is its MANYHANDS_CRASH.
     pub fn spawn(arguments: &[String], crash: Option<&str>, preload: &Preload) -> Result<Child> {
-        let mut command = Command::new(std::env::current_exe().context("find this program")?);
+        let program = std::env::current_exe().context("find this program")?;
+        let mut command = match preload.starter() {
+            [] => Command::new(program),
+            [starter, words @ ..] => {
+                let mut command = Command::new(starter);
+                command.args(words).arg(program);
+                command
+            }
+        };
         command.arg("worker").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.env_remove("MANYHANDS_CRASH").envs(preload.variables());
         if let Some(file) = preload.complaints() {

@@ -53,6 +53,8 @@ enum Command {
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
     Full(campaign::full::Arguments),
+    /// The clock jumps, descriptors or memory run out, containers. Needs root.
+    Environment(campaign::environment::Arguments),
     /// What a power cut at every moment could have left of the files, opened again.
     Images(campaign::images::Arguments),
     /// Spoils a recording in every known way: its examination must see each.
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::BlackBox(arguments) => campaign::black_box::run(&arguments),
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
+        Command::Environment(arguments) => campaign::environment::run(&arguments),
         Command::Images(arguments) => campaign::images::run(&arguments),
         Command::PlantedImages(arguments) => campaign::images::run_planted(&arguments),
         Command::NthCall(arguments) => campaign::nth_call::run(&arguments),

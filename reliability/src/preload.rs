@@ -11,6 +11,8 @@ pub struct Preload {
     variables: Vec<(&'static str, String)>,
     /// Where its standard error goes, when not to ours.
     complaints: Option<PathBuf>,
+    /// The command that starts the process: none, but for its own words.
+    starter: Vec<String>,
 }
 
 impl Preload {
@@ -37,12 +39,27 @@ impl Preload {
         preload
     }
 
+    /// The wall clock is off by the seconds that a file of 8 bytes has.
+    pub fn clock(file: &Path) -> Preload {
+        let mut preload = Preload::about(Path::new("/"));
+        preload.variables.push(("RECORDER_CLOCK", file.display().to_string()));
+        preload
+    }
+
+    /// Nothing is preloaded; another command starts the process.
+    pub fn started_by(words: &[&str]) -> Preload {
+        Preload {
+            starter: words.iter().map(|word| (*word).to_owned()).collect(),
+            ..Preload::default()
+        }
+    }
+
     fn about(directory: &Path) -> Preload {
         let variables = vec![
             ("LD_PRELOAD", LIBRARY.to_owned()),
             ("RECORDER_DIRECTORY", directory.display().to_string()),
         ];
-        Preload { variables, complaints: None }
+        Preload { variables, ..Preload::default() }
     }
 
     /// Both.
@@ -60,6 +77,11 @@ impl Preload {
     /// Where standard error goes, when not to ours.
     pub fn complaints(&self) -> Option<&Path> {
         self.complaints.as_deref()
+    }
+
+    /// The words before the program's own.
+    pub fn starter(&self) -> &[String] {
+        &self.starter
     }
 
     /// Names and values.

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -38,6 +38,11 @@ pub struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 0)]
     from_round: u64,
+    /// Afterwards: with room for so many pages more, one after the other.
+    #[arg(long, default_value_t = 256)]
+    pages: u64,
+    #[arg(long, default_value_t = 0)]
+    from_page: u64,
 }
 
 /// A mounted tmpfs. Dropping it takes it away.
@@ -81,6 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         );
         green &= report(&findings, &replay, None);
     }
+    green &= fill_to_the_page(arguments)?;
     green &= too_small()?;
     Ok(green)
 }
@@ -106,7 +112,7 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
     let freed_ns = now_ns();
     let mut findings = Vec::new();
     for writer in &crew {
-        match first_ack_after(writer, freed_ns) {
+        match writer.first_ack_after(freed_ns, PATIENCE) {
             Some(_) => {}
             None => findings.push(format!(
                 "process {} did not write again; it said last: {:?}",
@@ -116,7 +122,7 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
         }
     }
     let again: Vec<_> =
-        crew.iter().filter_map(|writer| first_ack_after(writer, freed_ns)).collect();
+        crew.iter().filter_map(|writer| writer.first_ack_after(freed_ns, PATIENCE)).collect();
     crew.iter_mut().for_each(|writer| writer.child.say("stop"));
     let mut ledger = Ledger::new(seed, false);
     for writer in crew {
@@ -125,12 +131,8 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
     let mut codes = std::collections::BTreeMap::<(i32, String), usize>::new();
     for failure in &ledger.failures {
         *codes.entry((failure.code, failure.text.clone())).or_default() += 1;
-        if !EXPECTED.contains(&failure.code) {
-            findings
-                .push(format!("an error that is not SQLite's for a full disk: {}", failure.text));
-        }
     }
-    findings.truncate(10);
+    findings.extend(unclear(&ledger));
     let verdict = verdict::examine(&database, &ledger)?;
     let before = ledger.acked.values().filter(|ack| ack.ns < freed_ns).count();
     println!(
@@ -146,21 +148,69 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// When it first acknowledged something after a moment; waits for it.
-fn first_ack_after(writer: &Writer, since_ns: u64) -> Option<u64> {
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        let first = writer.child.heard(|heard| {
-            let acks = heard.lines.iter().filter_map(|line| line.strip_prefix("ack "));
-            let moments = acks.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
-            moments.into_iter().find(|ns| *ns > since_ns)
-        });
-        if first.is_some() {
-            return first;
+/// The disk has room for a few pages more when the writers begin: for none, for one, and so on, so that it
+/// is full at each place of each write. What they say; and afterwards all write again.
+fn fill_to_the_page(arguments: &Arguments) -> Result<bool> {
+    let (mut green, mut errors, mut acked) = (true, 0, 0);
+    for pages in arguments.from_page..arguments.from_page + arguments.pages {
+        let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+        let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
+        let seed = arguments.seed.wrapping_mul(0x9E37).wrapping_add(pages);
+        let (mut ledger, mut findings) = (Ledger::new(seed, false), Vec::new());
+        let database = disk.0.join("app.db");
+        shell::create(&database)?;
+        let mut crew = (0..3)
+            .map(|number| {
+                let mut job = job(&database, Act::Ask, number, seed);
+                job.timeout_ms = TIMEOUT_MS;
+                Writer::start(&job, None)
+            })
+            .collect::<Result<Vec<Writer>>>()?;
+        for writer in &crew {
+            writer.child.wait_for("ready", READY_PATIENCE)?;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        let found = rustix::fs::statvfs(&disk.0).context("how much room there is")?;
+        let room = found.f_bavail.saturating_sub(pages) * found.f_frsize;
+        let ballast = disk.0.join("ballast");
+        std::fs::write(&ballast, vec![1; room as usize]).context("write ballast")?;
+        crew.iter_mut().for_each(|writer| writer.child.say("go"));
+        for writer in &crew {
+            writer.child.wait_for("err", PATIENCE).context("fill the disk")?;
+        }
+        std::fs::remove_file(&ballast).context("delete the ballast")?;
+        let freed_ns = now_ns();
+        for writer in &crew {
+            if writer.first_ack_after(freed_ns, PATIENCE).is_none() {
+                findings.push(format!("process {} did not write again", writer.job.number));
+            }
+        }
+        crew.iter_mut().for_each(|writer| writer.child.say("stop"));
+        for writer in crew {
+            writer.finish(&mut ledger, &mut findings)?;
+        }
+        findings.extend(unclear(&ledger));
+        findings.extend(verdict::examine(&database, &ledger)?.findings);
+        errors += ledger.failures.len();
+        acked += ledger.acked.len();
+        let Arguments { megabytes, seed, .. } = arguments;
+        let replay = format!(
+            "full --megabytes {megabytes} --rounds 0 --from-page {pages} --pages 1 --seed {seed}"
+        );
+        green &= report(&findings, &replay, None);
     }
-    None
+    println!(
+        "room for {} to {} pages: {acked} acknowledged, {errors} errors",
+        arguments.from_page,
+        arguments.from_page + arguments.pages
+    );
+    Ok(green)
+}
+
+/// Errors that are not SQLite's for a full disk.
+fn unclear(ledger: &Ledger) -> Vec<String> {
+    let unclear = ledger.failures.iter().filter(|failure| !EXPECTED.contains(&failure.code));
+    let tell = |text: &str| format!("an error that is not SQLite's for a full disk: {text}");
+    unclear.take(10).map(|failure| tell(&failure.text)).collect()
 }
 
 /// A disk on which not even the queue file has room: a clear error, no signal.

@@ -1,14 +1,16 @@
-//! Writers that are stopped, not dead: nobody may take their place, so the others wait until their own
+//! Writers that are stopped or frozen, not dead: nobody may take their place, so the others wait until their own
 //! deadlines, are told who holds the turn, and go on when it runs again.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use fastrand::Rng;
 use rustix::process::Signal;
 
 use super::{READY_PATIENCE, Writer, job, place, report};
+use crate::child::Child;
 use crate::clock::now_ns;
 use crate::entry::Operation;
 use crate::ledger::{Failure, Ledger};
@@ -33,7 +35,7 @@ const TRIES: u32 = 60;
 /// The choices of the campaign.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Rounds of each of the three cases.
+    /// Rounds of each of the four cases.
     #[arg(long, default_value_t = 10)]
     rounds: u64,
     #[arg(long, default_value_t = 1)]
@@ -67,16 +69,52 @@ struct Seen {
     acked_meanwhile: usize,
 }
 
+/// How a writer is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// SIGSTOP.
+    Signal,
+    /// A frozen control group, as containers are paused.
+    Freezer,
+}
+
+impl Means {
+    fn stop(self, child: &Child) -> Result<()> {
+        let Means::Freezer = self else { return child.signal(Signal::STOP) };
+        let group = freezer(child);
+        std::fs::create_dir_all(&group).context("make a control group, which only root may do")?;
+        std::fs::write(group.join("cgroup.procs"), child.id().to_string())?;
+        std::fs::write(group.join("freezer.state"), "FROZEN").context("freeze a process")
+    }
+
+    fn let_go(self, child: &Child) -> Result<()> {
+        let Means::Freezer = self else { return child.signal(Signal::CONT) };
+        let group = freezer(child);
+        std::fs::write(group.join("freezer.state"), "THAWED").context("thaw a process")?;
+        std::fs::write(Path::new(FREEZER).join("cgroup.procs"), child.id().to_string())?;
+        std::fs::remove_dir(group).context("remove a control group")
+    }
+}
+
+/// The freezer of cgroup version 1.
+const FREEZER: &str = "/sys/fs/cgroup/freezer";
+
+fn freezer(child: &Child) -> PathBuf {
+    Path::new(FREEZER).join(format!("reliability-{}", child.id()))
+}
+
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut green = true;
-    for case in [Case::Holder, Case::Next, Case::Leader] {
+    let by_signal = [Case::Holder, Case::Next, Case::Leader].map(|case| (case, Means::Signal));
+    let frozen = (Case::Leader, Means::Freezer);
+    for (case, means) in by_signal.into_iter().chain([frozen]) {
         let (mut timeouts, mut latest_ms, mut fated, mut meanwhile) = (0, 0, 0, Vec::new());
         for round in arguments.from_round..arguments.from_round + arguments.rounds {
             let (directory, database) = place()?;
             shell::create(&database)?;
             let seed = arguments.seed.wrapping_mul(0x51_7C_C1).wrapping_add(round);
-            let seen = play(case, &database, seed)?;
+            let seen = play(case, means, &database, seed)?;
             timeouts += seen.timeouts;
             fated += seen.fated;
             latest_ms = latest_ms.max(seen.latest_ms);
@@ -92,7 +130,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         }
         let least = meanwhile.iter().min().copied().unwrap_or(0);
         println!(
-            "{case:?}: {} rounds, {timeouts} timeouts of {TIMEOUT_MS} ms, the latest after \
+            "{case:?}, {means:?}: {} rounds, {timeouts} timeouts of {TIMEOUT_MS} ms, the latest after \
              {latest_ms} ms; {fated} waited for their fate; the others wrote at least {least} times meanwhile",
             arguments.rounds
         );
@@ -100,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(green)
 }
 
-fn play(case: Case, database: &std::path::Path, seed: u64) -> Result<Seen> {
+fn play(case: Case, means: Means, database: &Path, seed: u64) -> Result<Seen> {
     let mut seen = Seen::default();
     let act = |number: i64| match (case, number) {
         (Case::Holder | Case::Next, 0) => Act::Hold,
@@ -131,17 +169,17 @@ fn play(case: Case, database: &std::path::Path, seed: u64) -> Result<Seen> {
     let victim = match case {
         Case::Holder => 0,
         Case::Next => 1,
-        Case::Leader => find_leader(&crew, seed)?,
+        Case::Leader => find_leader(means, &crew, seed)?,
     };
     let (pid, label) = (crew[victim].child.id(), label(&crew[victim]));
-    crew[victim].child.signal(Signal::STOP)?;
+    means.stop(&crew[victim].child)?;
     let stopped_ns = now_ns();
     if case == Case::Next {
         crew[0].child.say("go");
     }
     std::thread::sleep(STOPPED);
     let continued_ns = now_ns();
-    crew[victim].child.signal(Signal::CONT)?;
+    means.let_go(&crew[victim].child)?;
     if case == Case::Holder {
         crew[0].child.say("go");
     }
@@ -177,19 +215,19 @@ fn play(case: Case, database: &std::path::Path, seed: u64) -> Result<Seen> {
 
 /// Stops one writer after the other for a moment, and leaves the one stopped without which nobody
 /// writes. After too many tries the last one, whatever it is.
-fn find_leader(crew: &[Writer], seed: u64) -> Result<usize> {
+fn find_leader(means: Means, crew: &[Writer], seed: u64) -> Result<usize> {
     let mut random = Rng::with_seed(seed);
     for attempt in 1.. {
         std::thread::sleep(Duration::from_micros(random.u64(2_000..20_000)));
         let chosen = random.usize(..crew.len());
-        crew[chosen].child.signal(Signal::STOP)?;
+        means.stop(&crew[chosen].child)?;
         std::thread::sleep(STILL);
         let others = || crew.iter().enumerate().filter(|(index, _)| *index != chosen);
         let since = now_ns() - STILL.as_nanos() as u64 / 2;
         if attempt == TRIES || !others().any(|(_, writer)| acked_since(writer, since)) {
             return Ok(chosen);
         }
-        crew[chosen].child.signal(Signal::CONT)?;
+        means.let_go(&crew[chosen].child)?;
     }
     unreachable!("the loop ends at the last try")
 }

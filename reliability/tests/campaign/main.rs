@@ -75,6 +75,21 @@ fn a_failing_call_loses_nothing_and_stops_nobody() {
     check(&["nth-call", "--cases", "300", "--seconds", "40"]);
 }
 
+/// The same in the process that recovers a WAL after the death of all, a dead leader's batch, a damaged queue.
+#[test]
+fn a_failing_call_while_recovering() {
+    let few = ["--cases", "150", "--seconds", "12", "--jobs", "4"];
+    for scene in ["wal", "leader", "queue-file"] {
+        check(&[&["nth-call", "--scene", scene], &few[..]].concat());
+    }
+}
+
+/// The clock jumps; descriptors and memory run out; containers whose processes have the same numbers.
+#[test]
+fn what_surrounds_the_writers_changes() {
+    check(&["environment", "--rounds", "2"]);
+}
+
 /// File systems that forget what is not on the disk; where they can be mounted.
 #[test]
 fn a_real_power_cut_loses_nothing() {
@@ -100,7 +115,7 @@ fn histories_are_strictly_serializable() {
     check(&["black-box", "--transactions", "62500", "--seconds", "60"]);
 }
 
-/// A stopped process cannot be robbed: the others learn who it is, in time, and go on afterwards.
+/// A stopped or frozen process cannot be robbed: the others learn who it is, in time, and go on afterwards.
 #[test]
 fn a_stopped_process_is_named() {
     check(&["stopped", "--rounds", "3"]);
@@ -112,10 +127,10 @@ fn many_processes_create_one_database() {
     check(&["opening", "--processes", "50", "--rounds", "2"]);
 }
 
-/// A full disk is an error, not a loss and not a standstill.
+/// A full disk is an error, not a loss and not a standstill, at whichever page of a write it is full.
 #[test]
 fn a_full_disk_is_an_error_and_no_more() {
-    check(&["full", "--rounds", "2"]);
+    check(&["full", "--rounds", "2", "--pages", "24"]);
 }
 
 /// Memory per connection, and memory over time.

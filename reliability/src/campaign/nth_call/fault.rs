@@ -40,6 +40,11 @@ impl Fault {
         self.what == "KILL"
     }
 
+    /// No lock ever comes: SQLite tries for 10 s each time.
+    pub fn takes_all_locks(&self) -> bool {
+        self.call == "fcntl" && self.ever
+    }
+
     /// Whether the case makes sense: only a dead process cannot be interrupted for ever.
     fn is_sensible(&self) -> bool {
         match (self.call.as_str(), self.what.as_str()) {

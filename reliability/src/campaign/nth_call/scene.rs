@@ -61,7 +61,8 @@ pub enum Scene {
     Work,
     /// All processes were killed, and left a WAL: the victim opens the file and recovers it.
     Wal,
-    /// A leader was killed with a batch in its hands: the victim, a member of the same queue, succeeds it.
+    /// A leader was killed with a batch in its hands, others' requests in it: the victim, a member of the
+    /// same queue, succeeds it.
     Leader,
     /// The queue file was damaged under its members: the victim makes a new one.
     QueueFile,
@@ -125,20 +126,33 @@ impl Stage<'_> {
 
     fn succeed(&self, ledger: &mut Ledger) -> Result<Vec<Writer>> {
         let mut dice = Rng::with_seed(self.seed);
-        let heirs = self.wait_for_heirs()?;
+        let mut heirs = self.wait_for_heirs()?;
         let point = dice.choice(DEATHS).expect("there are some");
         let crash = format!("{point}:{}", dice.u64(1..5));
+        let bystanders = [3, 4].map(|number| self.start(number, Act::Mix, 0));
+        let bystanders = bystanders.into_iter().collect::<Result<Vec<Writer>>>()?;
         let mut leader = self.start_doomed(1, 3, Some(&crash))?;
         if !leader.child.dies_within(DEATH_PATIENCE)? {
             leader.child.signal(Signal::KILL)?;
         }
+        // Their requests are in its hands, and they are not to settle that themselves.
+        for bystander in &bystanders {
+            bystander.child.signal(Signal::STOP)?;
+        }
         bury(leader, ledger)?;
-        self.one_after_the_other(heirs)
+        self.let_try(&mut heirs[0])?;
+        for mut bystander in bystanders {
+            bystander.child.signal(Signal::CONT)?;
+            bystander.child.say("stop");
+            heirs.push(bystander);
+        }
+        heirs[1].child.say("go");
+        Ok(heirs)
     }
 
     fn rebuild(&self) -> Result<Vec<Writer>> {
         let mut dice = Rng::with_seed(self.seed);
-        let heirs = self.wait_for_heirs()?;
+        let mut heirs = self.wait_for_heirs()?;
         let queue_file = self.database.with_extension("db-hands");
         let mut open = OpenOptions::new();
         let mut file = open.write(true).open(&queue_file).context("open the queue file")?;
@@ -153,7 +167,9 @@ impl Stage<'_> {
                 file.write_all(&garbage)?;
             }
         }
-        self.one_after_the_other(heirs)
+        self.let_try(&mut heirs[0])?;
+        heirs[1].child.say("go");
+        Ok(heirs)
     }
 
     /// Members of the queue, the victim first, that wait for a word. No call of theirs counts yet.
@@ -167,10 +183,10 @@ impl Stage<'_> {
         Ok(heirs)
     }
 
-    /// The victim tries; then the other one.
-    fn one_after_the_other(&self, mut heirs: Vec<Writer>) -> Result<Vec<Writer>> {
+    /// The victim tries, and its calls count.
+    fn let_try(&self, victim: &mut Writer) -> Result<()> {
         self.set_counts(0)?;
-        heirs[0].child.say("go");
+        victim.child.say("go");
         let end = Instant::now() + TRY;
         let tried = |writer: &Writer| {
             writer.child.heard(|heard| {
@@ -179,11 +195,10 @@ impl Stage<'_> {
                 heard.ended_ns.is_some() || heard.lines.iter().any(tried)
             })
         };
-        while !tried(&heirs[0]) && Instant::now() < end {
+        while !tried(victim) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
-        heirs[1].child.say("go");
-        Ok(heirs)
+        Ok(())
     }
 
     /// The process maps the file: it counts on from what is written here.
