@@ -196,16 +196,11 @@ impl Round {
         }
         // Those that write.
         let none = Preload::default();
-        let crew = (0..3).map(|number| self.start(number, Act::Mix, 2, &none));
+        let crew = (0..3).map(|number| self.start(number, Act::Mix, 1, &none));
         let crew = crew.collect::<Result<Vec<Writer>>>()?;
-        if dice.bool() {
-            for writer in &crew {
-                writer.child.wait_for("ack", READY_PATIENCE)?;
-            }
-        } else {
-            for writer in &crew {
-                writer.child.wait_for("ready", READY_PATIENCE)?;
-            }
+        // Then all have their connection. What its process opens to lead for others, it opens later.
+        for writer in &crew {
+            writer.child.wait_for("ack", READY_PATIENCE)?;
         }
         set_descriptors(&crew, 3)?;
         std::thread::sleep(Duration::from_millis(dice.u64(20..300)));
