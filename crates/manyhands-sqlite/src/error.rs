@@ -25,6 +25,9 @@ impl Code {
     /// What the operation worked on is gone: a row was changed, or a transaction rolled back.
     pub const ABORT: Code = Code(ffi::SQLITE_ABORT);
 
+    /// A value is larger than the connection's limit.
+    pub const TOOBIG: Code = Code(ffi::SQLITE_TOOBIG);
+
     /// A foreign key is violated.
     pub const CONSTRAINT_FOREIGNKEY: Code = Code(ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
 

@@ -161,8 +161,10 @@ fn execute_requests(
         if !lead.take(&entry, bytes) {
             continue;
         }
-        // The first may take its time: nobody waits for its commit but itself.
-        let budget = (!executed.is_empty()).then_some(limits::REQUEST_TIME_MAX);
+        let budget = match executed.is_empty() {
+            true => limits::FIRST_REQUEST_TIME_MAX,
+            false => limits::REQUEST_TIME_MAX,
+        };
         let since = |origin: &Origin| {
             recent::written_since(lead, (origin.change, origin.checksum), now.as_ref())
         };

@@ -70,8 +70,9 @@ impl Executor {
         }
         let reserved = self.has_reservations(known);
         let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
-            compiled.bind_all(statement.values.iter().copied()).map_err(|_| None)?;
-            let rows = fetch_all(compiled).map_err(Some);
+            let bound = compiled.bind_all(statement.values.iter().copied());
+            bound.map_err(|_| Unanswered::NotBound)?;
+            let rows = fetch_all(compiled);
             compiled.reset();
             rows
         });
@@ -84,8 +85,8 @@ impl Executor {
         match rows {
             Ok(_) if !same_columns => Err(StatementError::Spoiled),
             Ok(rows) => Ok(StatementAnswer { counts: self.counts(before), rows }),
-            Err(None) => Err(StatementError::NotHere),
-            Err(Some(error))
+            Err(Unanswered::NotBound) => Err(StatementError::NotHere),
+            Err(Unanswered::Failed(error))
                 if error.code.is_constraint() && !self.connection().is_autocommit() =>
             {
                 Err(StatementError::Own(error))
@@ -95,12 +96,35 @@ impl Executor {
     }
 }
 
-fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, sqlite::Error> {
+/// Why a statement has no rows.
+enum Unanswered {
+    NotBound,
+    Failed(sqlite::Error),
+    /// They fit into no answer.
+    TooMany,
+}
+
+fn fetch_all(statement: &mut Statement) -> Result<Vec<Vec<Value>>, Unanswered> {
     let mut rows = Vec::new();
-    while statement.step()? == Step::Row {
-        rows.push(statement.row());
+    // What they take in an answer, at least.
+    let mut bytes_min = 0;
+    while statement.step().map_err(Unanswered::Failed)? == Step::Row {
+        let row = statement.row();
+        bytes_min += 1 + row.iter().map(bytes_min_of).sum::<usize>();
+        if bytes_min > manyhands_queue::PAYLOAD_BYTES {
+            return Err(Unanswered::TooMany);
+        }
+        rows.push(row);
     }
     Ok(rows)
+}
+
+fn bytes_min_of(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => 1 + text.as_bytes().len(),
+        Value::Blob(bytes) => 1 + bytes.len(),
+        _ => 1,
+    }
 }
 
 enum StatementError {

@@ -17,7 +17,7 @@ use manyhands_queue::{Deadline, Queue, crash, planted};
 use manyhands_sqlite::authorizer::Action;
 use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
 use manyhands_sqlite::{
-    self as sqlite, Progress, SessionCounters, Setting, Statement, Step, WalIndexHeader,
+    self as sqlite, Limit, Progress, SessionCounters, Setting, Statement, Step, WalIndexHeader,
 };
 
 use crate::authority::{Control, authorize};
@@ -155,6 +155,7 @@ impl Executor {
                 }
             }),
         );
+        connection.set_limit(Limit::Length, limits::REQUEST_VALUE_BYTES_MAX);
         let frames = Arc::new(AtomicU32::new(0));
         connection.set_wal_hook(Some({
             let frames = Arc::clone(&frames);
@@ -345,7 +346,7 @@ impl Executor {
     pub(crate) fn execute(
         &mut self,
         bytes: &[u8],
-        budget: Option<Duration>,
+        budget: Duration,
         since: impl FnOnce(&Origin) -> TableSet,
         answer: &mut Vec<u8>,
     ) -> Executed {
@@ -356,7 +357,7 @@ impl Executor {
         if self.session != Some(request.session) && !planted("anybodys-settings") {
             return Executed::OtherSession;
         }
-        self.limit(budget.map_or(0, |budget| (self.origin.elapsed() + budget).as_nanos() as u64));
+        self.limit((self.origin.elapsed() + budget).as_nanos() as u64);
         self.counters.impersonate(
             request.before.changes,
             request.before.total_changes,
@@ -463,7 +464,12 @@ mod tests {
                     again.then(|| (Seen { to_end: true, ..Seen::default() }, Counted::default()));
                 let (mut bytes, mut answer) = (Vec::new(), Vec::new());
                 request::encode(&request, &mut bytes).expect("it is small");
-                let executed = executor.execute(&bytes, None, |_| TableSet::ALL, &mut answer);
+                let executed = executor.execute(
+                    &bytes,
+                    limits::FIRST_REQUEST_TIME_MAX,
+                    |_| TableSet::ALL,
+                    &mut answer,
+                );
                 let refused = if again { Executed::Spoiled } else { Executed::NotHere };
                 assert_eq!(executed, refused, "{sql}");
                 assert!(!executor.connection().is_autocommit(), "{sql}");

@@ -84,6 +84,11 @@ mod limits;
 mod mutex;
 mod error;
 mod stats;
+#[cfg(any(test, fuzzing))]
+mod decisions;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod foreign_request;
 
 pub use backup::Backup;
 pub use blob::Blob;

@@ -17,6 +17,15 @@ pub(crate) const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
 /// After it the request is executed alone, in its owner's turn.
 pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// The same for the first request of a batch, which nobody's commit waits for, but everybody's turn: the
+/// leader's own caller and all behind it. What takes longer is begun again in its owner's turn, at a cost
+/// that is at most this, and its owner can interrupt it there.
+pub(crate) const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The largest text, BLOB or row that a leader makes for somebody else. What is larger is made by its
+/// owner, in its turn: fifty bytes of SQL can ask for a gigabyte.
+pub(crate) const REQUEST_VALUE_BYTES_MAX: i32 = 16 << 20;
+
 /// How many virtual machine instructions pass between two looks at the clock: some 20 us.
 pub(crate) const INSTRUCTIONS_PER_LOOK: u32 = 2000;
 

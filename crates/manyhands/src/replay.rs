@@ -140,9 +140,11 @@ impl Executor {
         }
         taint.spread(touches, known.session_function);
         *written = written.and(touches.writes);
-        // OR ROLLBACK and its kin end the batch; what the system failed at is nobody's result.
+        // OR ROLLBACK and its kin end the batch. What the system failed at is nobody's result, nor is a
+        // value that is too large only here.
         let gone = self.connection().is_autocommit();
-        if gone || watched.error.as_ref().is_some_and(|error| !error.code.is_result()) {
+        let no_result = |code: Code| !code.is_result() || code.primary() == Code::TOOBIG.0;
+        if gone || watched.error.as_ref().is_some_and(|error| no_result(error.code)) {
             return Err(Executed::Spoiled);
         }
         let now = Counted {
