@@ -45,7 +45,7 @@ impl Connection {
         if self.sqlite().violates_deferred_foreign_keys() {
             // COMMIT fails, and the transaction goes on.
             if self.is_cautious() {
-                self.escalate()?;
+                self.escalate(true)?;
                 return self.commit_in_turn();
             }
             return self.step_at_home(commit, &[]);
@@ -257,8 +257,10 @@ impl Connection {
     /// # Errors
     /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
     /// transaction is rolled back then.
-    pub(crate) fn escalate(&mut self) -> Result<(), Error> {
-        let escalated = self.escalate_first();
+    ///
+    /// With `as_it_is` the fork holds what its log says, and no more: then it can be promoted.
+    pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
+        let escalated = self.escalate_with(as_it_is);
         if escalated.is_err() {
             self.roll_back_quietly();
         }
@@ -271,13 +273,17 @@ impl Connection {
     /// When the turn did not come before the deadline, the transaction stays where it is, as in SQLite: who
     /// tries again would otherwise do so outside of it.
     pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
+        self.escalate_with(true)
+    }
+
+    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
         let lead = self.take_turn()?;
         self.count_transaction(|it| &it.escalations);
         // What was read elsewhere has no turn, and may have changed: it is read again.
         let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
-        if fork.forked && !elsewhere && self.promote()? {
+        if fork.forked && as_it_is && !elsewhere && self.promote()? {
             return self.hold_promoted(lead);
         }
         let optimistic = self.leave_fork()?;

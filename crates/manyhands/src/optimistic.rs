@@ -159,6 +159,7 @@ impl Connection {
     /// Steps a statement on the fork, and logs what comes of it.
     fn step_logged(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
         let pinned = self.pin_next();
+        let total_before = self.sqlite().total_changes();
         let result = {
             let _pin = pinned.map(pin);
             self.step(prepared, values)
@@ -181,7 +182,9 @@ impl Connection {
                 let seen = error.code().is_some_and(|code| code.is_result());
                 let cautious = self.is_cautious() && seen && !self.sqlite().is_autocommit();
                 if self.fork_has_overflowed() || cautious {
-                    self.escalate()?;
+                    // What OR FAIL has kept must go: the statement runs again.
+                    let undone = self.sqlite().total_changes() == total_before;
+                    self.escalate(undone)?;
                     return self.carry_out_here(prepared, values);
                 }
                 if self.sqlite().is_autocommit() {
@@ -285,7 +288,7 @@ impl Connection {
         let limit = self.settings.fork_bytes_max;
         let cache = if asks { self.sqlite().cache_bytes() } else { 0 };
         if optimistic.log.bytes() > limit / 4 || cache > limit / 4 * 3 {
-            self.escalate()?;
+            self.escalate(true)?;
         }
         Ok(())
     }

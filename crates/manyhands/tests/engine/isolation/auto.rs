@@ -335,6 +335,29 @@ fn any_statement_can_be_started() {
     check("COMMIT", &[], &[]);
 }
 
+/// A statement that failed ran again in the transaction's turn. If it was OR FAIL, the rows that it had
+/// kept before its failure were still there: they were there twice, or collided with themselves.
+#[test]
+fn a_statement_that_keeps_its_part_keeps_it_once() {
+    let (_stage, database) = auto();
+    let mut connection = connect(&database);
+    execute(&mut connection, "CREATE TABLE part (n CHECK (n < 3))");
+    for disturbed in [false, true] {
+        execute(&mut connection, "BEGIN");
+        execute(&mut connection, "INSERT INTO part VALUES (-1)");
+        if disturbed {
+            execute(&mut connect(&database), "UPDATE counter SET n = n + 1");
+        }
+        let sql = "INSERT OR FAIL INTO part VALUES (1), (2), (3), (4)";
+        let error = connection.execute(sql, params![]).expect_err("the third violates the CHECK");
+        assert!(error.is_constraint(), "{error}");
+        execute(&mut connection, "COMMIT");
+        let rows = "SELECT json_group_array(n) = '[-1,1,2]' FROM part";
+        assert_eq!(number(&mut connection, rows), 1, "disturbed: {disturbed}");
+        execute(&mut connection, "DELETE FROM part");
+    }
+}
+
 /// Names of parameters come with their sign.
 #[test]
 fn parameters_have_names() {
