@@ -24,7 +24,7 @@ use crate::block;
 use crate::clock::now_ns;
 use crate::crash;
 use crate::fate::Fate;
-use crate::layout::{PAYLOAD_BYTES, RING};
+use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING};
 use crate::planted::planted;
 use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
@@ -51,6 +51,11 @@ impl LeaderWord {
 
     fn unresolved(self) -> bool {
         self.0 & 0xFF != 0
+    }
+
+    /// False for a word that no member writes: the memory is damaged.
+    fn is_plausible(self) -> bool {
+        self.0 & 0xFF <= 1 && self.holder().is_none_or(|member| usize::from(member) < MEMBERS)
     }
 
     fn held_by(self, member: u16, unresolved: bool) -> LeaderWord {
@@ -99,9 +104,20 @@ impl Queue {
         LeaderWord(self.region.shared().header.leader.word.load(Ordering::Acquire))
     }
 
+    /// `None` when it is damaged: then the queue is no longer sound. Somebody may lead all the same, and be
+    /// about to commit; to succeed it would be to execute its batch a second time.
+    fn plausible_leader_word(&self) -> Option<LeaderWord> {
+        let word = self.leader_word();
+        if !word.is_plausible() {
+            self.retire();
+            return None;
+        }
+        Some(word)
+    }
+
     /// Becomes the leader, if nobody is.
     pub fn try_lead(self: &Arc<Queue>, label: &str) -> Option<Lead> {
-        let free = self.leader_word();
+        let free = self.plausible_leader_word()?;
         if !free.is_free() {
             return None;
         }
@@ -111,7 +127,7 @@ impl Queue {
     /// Becomes the leader in the place of one that died, or that gave up with a batch in hand. `None`
     /// when there is no such leader. Costs a system call.
     pub fn try_succeed(self: &Arc<Queue>, label: &str) -> Option<Lead> {
-        let held = self.leader_word();
+        let held = self.plausible_leader_word()?;
         let vacant = match held.holder() {
             Some(holder) => !self.region.lives(holder) || planted("rob-the-leader"),
             None => held.unresolved(),
@@ -169,6 +185,11 @@ impl Queue {
                 now_ns().saturating_sub(record.since_ns.load(Ordering::Relaxed)),
             ),
         })
+    }
+
+    /// True while somebody leads, or has died leading.
+    pub fn is_led(&self) -> bool {
+        !self.leader_word().is_free()
     }
 
     /// A number that changes whenever a leader begins or a batch ends: while it moves, the leader
@@ -415,6 +436,9 @@ impl Lead {
     fn answer_slot(&mut self, slot: usize, executed: SlotWord) {
         if self.queue.slot(slot).advance(executed, executed.with(SlotState::Answered)) {
             self.answered.push(slot);
+        } else if !planted("answer-before-commit") {
+            // Only the leader moves an executed slot. Its owner must not publish this request again.
+            self.queue.retire();
         }
     }
 

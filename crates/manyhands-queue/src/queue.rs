@@ -332,6 +332,7 @@ impl Claim {
                         queue: Arc::clone(&self.queue),
                         slot: self.slot,
                         pending,
+                        kind,
                         request_bytes: self.request_bytes,
                         block: self.block.take(),
                         done: false,
@@ -386,6 +387,7 @@ pub struct Published {
     pub(crate) queue: Arc<Queue>,
     pub(crate) slot: usize,
     pub(crate) pending: SlotWord,
+    kind: Kind,
     request_bytes: usize,
     /// Holds the request; freed after the slot, so that a leader that takes the slot finds it.
     block: Option<Block>,
@@ -414,6 +416,11 @@ impl Published {
             SlotState::Answered => Stage::Answered,
             SlotState::Free | SlotState::Claimed => Stage::PassedOver,
         })
+    }
+
+    /// True when it asked for its turn, so that no leader has ever executed it.
+    pub fn is_turn(&self) -> bool {
+        self.kind == Kind::Turn
     }
 
     /// Sleeps until something may have changed: the stage, or the leader's place became free.

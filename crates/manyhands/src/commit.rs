@@ -147,7 +147,7 @@ impl Client<'_> {
         loop {
             match published.stage() {
                 Some(Stage::Answered) => return Ok(End::Answered),
-                Some(Stage::PassedOver) => return Ok(End::Again),
+                Some(Stage::PassedOver) => return self.publish_again(queue, published),
                 Some(Stage::Waiting | Stage::MustLead) => {
                     if (impatient || published.may_lead())
                         && let Some(lead) = queue.try_lead(self.label)
@@ -190,6 +190,23 @@ impl Client<'_> {
                 Waited::Changed | Waited::Patience | Waited::Deadline => {}
             }
         }
+    }
+
+    /// The slot is another's, or nobody's. A turn was passed over; nobody has executed that. But of a request
+    /// it may also be that somebody wrote over its slot while a leader executed it. Such a leader notices at
+    /// the end of its batch, and retires the queue: until then it is not published again.
+    fn publish_again(&self, queue: &Arc<Queue>, published: &Published) -> Result<End, Error> {
+        let progress = queue.progress();
+        while !published.is_turn() && queue.is_led() && queue.progress() == progress {
+            if self.deadline.has_passed() || queue.try_succeed(self.label).is_some() {
+                return Err(self.outcome_unknown());
+            }
+            std::thread::sleep(limits::BUSY_SLEEP);
+        }
+        if published.is_turn() || queue.is_sound() {
+            return Ok(End::Again);
+        }
+        Err(self.outcome_unknown())
     }
 
     fn serve(&self, lead: Lead, published: &mut Published) -> Result<Option<Lead>, Error> {
@@ -235,4 +252,58 @@ enum End {
     Turn(Lead),
     /// The request is not in the queue any more: publish it again.
     Again,
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::Database;
+
+    /// Somebody wrote over the slot of a request that a leader had executed and not answered yet. Its owner
+    /// took it for passed over, and published it again: the write was there twice.
+    #[test]
+    fn a_request_whose_slot_was_written_over_is_not_published_again() {
+        const SLOTS_AT: u64 = 53_248;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("app.db");
+        let database = Database::open(&path).expect("opens");
+        let connection = database.connect().expect("a connection");
+        let file = connection.file.clone().expect("it has a queue");
+        let deadline = Deadline::after(Duration::from_secs(5));
+        let interrupt = Interrupt::default();
+        let client = Client {
+            file: &file,
+            label: "",
+            began: Instant::now(),
+            deadline,
+            interrupt: &interrupt,
+        };
+        let queue = file.queue();
+        let published = client.publish(&queue, Kind::Request, b"a request");
+        let published = published.expect("there is room").expect("it is sound");
+        let mut lead = queue.try_lead("leader").expect("nobody leads");
+        lead.begin_batch();
+        let entry = lead.next(None).expect("it waits");
+        let mut bytes = Vec::new();
+        assert!(lead.take(&entry, &mut bytes) && lead.executed(&entry, bytes.len(), b"done"));
+        let memory =
+            std::fs::File::options().write(true).open(directory.path().join("app.db-hands"));
+        let memory = memory.expect("the queue file");
+        for slot in 0..4 {
+            memory.write_all_at(&[0; 8], SLOTS_AT + slot * 2048).expect("writes");
+        }
+        std::thread::scope(|scope| {
+            // The owner looks while the leader commits.
+            let fate = scope.spawn(|| client.settle(&queue, published));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!fate.is_finished());
+            lead.end_batch(&[entry], true);
+            lead.release();
+            let fate = fate.join().expect("no panic").expect_err("nobody knows");
+            assert!(fate.is_outcome_unknown(), "{fate}");
+        });
+    }
 }

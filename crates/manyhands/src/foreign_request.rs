@@ -48,7 +48,7 @@ const ALLOWED: &[&str] = &[
     "DELETE FROM t RETURNING id",
     "INSERT INTO positive VALUES (-1)",
     "INSERT INTO child VALUES (?1, 77)",
-    "INSERT INTO words VALUES (?1)",
+    "INSERT INTO words VALUES (hex(?1))",
     "SELECT * FROM t, t AS u ORDER BY 1, 4",
     "SELECT CURRENT_TIMESTAMP, random(), datetime('now', 'localtime')",
     "SELECT ?1, ?2, ?99",
@@ -198,9 +198,10 @@ impl Leader {
             if decisions.byte().is_multiple_of(8) {
                 let count = decisions.below(2000);
                 request.extend_from_slice(decisions.take(count));
+                request::seal(&mut request);
             } else {
                 denied = invent(self.connection.session, &mut decisions, &mut request);
-                for _ in 0..decisions.byte().saturating_sub(250) {
+                for _ in 0..decisions.byte().saturating_sub(230) / 5 {
                     denied = false;
                     damage(&mut request, &mut decisions);
                 }
@@ -366,8 +367,18 @@ fn nested(decisions: &mut Decisions<'_>) -> String {
     format!("INSERT INTO t (a) VALUES ({}1{})", "(".repeat(depth), ")".repeat(depth))
 }
 
-/// Changes, drops or adds a byte.
+/// Changes, drops or adds a byte, and mostly makes the checksum right again.
 fn damage(request: &mut Vec<u8>, decisions: &mut Decisions<'_>) {
+    if decisions.byte() < 230 {
+        request.truncate(request.len().saturating_sub(8));
+        damage_bytes(request, decisions);
+        request::seal(request);
+    } else {
+        damage_bytes(request, decisions);
+    }
+}
+
+fn damage_bytes(request: &mut Vec<u8>, decisions: &mut Decisions<'_>) {
     let at = decisions.below(request.len().max(1));
     match (decisions.byte() % 4, request.get_mut(at)) {
         (0, Some(_)) => request.truncate(at),

@@ -1,10 +1,13 @@
 //! Requests and answers as bytes: what travels between a client and a leader.
 //!
 //! Whatever comes out of shared memory is decoded with every length checked, and borrows from a
-//! private copy. Bytes that are no request are answered "not here".
+//! private copy. Behind each request and each answer is a checksum: bytes that somebody has written over
+//! could decode to another statement, another value, another answer. A request that is none is "not here",
+//! and its owner executes it; the outcome of an answer that is none is unknown.
 
 use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::observe::{Counted, Seen, Shown};
 use crate::options::{Durability, Settings};
@@ -180,15 +183,30 @@ pub(crate) fn encode(request: &Request<'_>, into: &mut Vec<u8>) -> Option<()> {
 }
 
 fn encode_within(value: &impl Serialize, room: usize, into: &mut Vec<u8>) -> Option<()> {
-    into.resize(room, 0);
+    into.resize(room.checked_sub(CHECKSUM_BYTES)?, 0);
     let used = postcard::to_slice(value, into).ok()?.len();
     into.truncate(used);
+    seal(into);
     Some(())
+}
+
+const CHECKSUM_BYTES: usize = size_of::<u64>();
+
+/// Adds the checksum.
+pub(crate) fn seal(bytes: &mut Vec<u8>) {
+    let checksum = xxh3_64(bytes);
+    bytes.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// The bytes before the checksum; `None` when it is not theirs.
+fn unseal(bytes: &[u8]) -> Option<&[u8]> {
+    let (bytes, checksum) = bytes.split_last_chunk()?;
+    (xxh3_64(bytes) == u64::from_le_bytes(*checksum)).then_some(bytes)
 }
 
 /// The request in `bytes`; `None` when they are none.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
-    postcard::from_bytes(bytes).ok()
+    postcard::from_bytes(unseal(bytes)?).ok()
 }
 
 /// The answer's bytes; `None` when they are more than `room`.
@@ -198,7 +216,7 @@ pub(crate) fn encode_answer(answer: &Answer, room: usize, into: &mut Vec<u8>) ->
 
 /// The answer in `bytes`; `None` when they are none.
 pub(crate) fn decode_answer(bytes: &[u8]) -> Option<Answer> {
-    postcard::from_bytes(bytes).ok()
+    postcard::from_bytes(unseal(bytes)?).ok()
 }
 
 #[cfg(test)]
@@ -302,9 +320,36 @@ mod tests {
 
         /// Whatever lies in shared memory is a request, an answer, or refused: never a panic.
         #[test]
-        fn any_bytes_are_taken_or_refused(bytes in vec(any::<u8>(), 0..2000)) {
+        fn any_bytes_are_taken_or_refused(mut bytes in vec(any::<u8>(), 0..2000)) {
+            prop_assert!(decode(&bytes).is_none() && decode_answer(&bytes).is_none());
+            seal(&mut bytes);
             let _ = decode(&bytes);
             let _ = decode_answer(&bytes);
         }
+    }
+
+    /// An attacker wrote rubbish into the queue file. It hit the text of a row, which was then stored and
+    /// acknowledged; and it hit answers, of which one decoded to another kind: the caller got an error that
+    /// did not say that its write may be there.
+    #[test]
+    fn bytes_that_were_written_over_are_seen() {
+        let session =
+            Session { foreign_keys: false, recursive_triggers: false, full: true, zone: 0 };
+        let mut request = Request::new(session, Counts::default(), None);
+        let values = [Value::Text(Text::from_bytes("payload"))];
+        request.push("INSERT INTO t VALUES (?1)", 0, &values);
+        let mut bytes = Vec::new();
+        encode(&request, &mut bytes).expect("it is small");
+        let mut answer = Vec::new();
+        let replayed = Replayed { counts: Counts::default(), counted: Vec::new() };
+        encode_answer(&Answer::Replayed(replayed), 1000, &mut answer).expect("it is small");
+        assert!(decode(&bytes).is_some() && decode_answer(&answer).is_some());
+        for at in 0..bytes.len() {
+            bytes[at] ^= 0x10;
+            assert!(decode(&bytes).is_none(), "byte {at}");
+            bytes[at] ^= 0x10;
+        }
+        answer.fill(0);
+        assert!(decode_answer(&answer).is_none());
     }
 }

@@ -171,3 +171,26 @@ fn a_dropped_batch_is_inherited() {
     serve(queue.try_lead("next").unwrap());
     assert_eq!(published.into_answer().unwrap(), reversed(b"dropped"));
 }
+
+/// Somebody wrote rubbish over the leader's word while it led. A waiter took the holder that the rubbish
+/// named for dead, succeeded it, and executed a batch that was being committed a second time.
+#[test]
+fn rubbish_in_the_leaders_word_is_nobody_to_succeed() {
+    const LEADER_WORD_AT: u64 = 192;
+    let place = Place::new();
+    let (queue, other) = (place.join(), place.join());
+    let file = std::fs::File::options().write(true).open(place.path()).unwrap();
+    let lead = queue.try_lead("leads").unwrap();
+    for rubbish in [u64::MAX, 0x1234_5678_9ABC_DE00, 0x0000_0012_3410_0100, 7] {
+        std::os::unix::fs::FileExt::write_all_at(&file, &rubbish.to_ne_bytes(), LEADER_WORD_AT)
+            .unwrap();
+        assert!(
+            other.try_succeed("heir").is_none() && other.try_lead("heir").is_none(),
+            "{rubbish:x}"
+        );
+        assert!(!queue.is_sound(), "{rubbish:x}");
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 8], 40).unwrap();
+        assert!(queue.is_sound());
+    }
+    drop(lead);
+}
