@@ -12,6 +12,7 @@ PEER_PACKAGES = postgresql
 RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 # What campaigns count: one JSON object for each line, and lines are only added.
 FIGURES = docs/reliability/campaigns.jsonl
+FUZZ_TARGETS = queue_file request damaged_database sql
 COMMA = ,
 # Program, name of the results, arguments of the command. A failed check fails the target, after its table.
 measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt; \
@@ -39,7 +40,7 @@ help:
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
-	@echo "make fuzz      the queue file's fuzz target for a minute"
+	@echo "make fuzz      all fuzz targets, a minute each: queue file, requests, damaged databases, SQL"
 
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is not installed: see https://rustup.rs"; exit 1; }
@@ -202,7 +203,7 @@ check-report:
 	cd bench/report && ../../.venv/bin/python -m mypy .
 
 fuzz: setup
-	fuzz/run.sh queue_file 60
+	for target in $(FUZZ_TARGETS); do fuzz/run.sh $$target 60 || exit 1; done
 
 clean:
 	$(CARGO) clean

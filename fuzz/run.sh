@@ -11,10 +11,13 @@ coverage="$coverage -Cllvm-args=-sanitizer-coverage-trace-compares"
 export RUSTFLAGS="$coverage -Zsanitizer=address --cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
 triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
 cargo +nightly build --release --target "$triple" --bin "$target"
-mkdir -p "corpus/$target" "artifacts/$target"
+mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
 binary="${CARGO_TARGET_DIR:-target}/$triple/release/$target"
 # With inputs, those are replayed; without, the fuzzer searches.
 if [ $# -eq 0 ]; then
-    set -- "corpus/$target" -max_total_time="$seconds" -max_len=1024
+    set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024
 fi
-exec "$binary" -timeout=5 -artifact_prefix="artifacts/$target/" "$@"
+# SQLite's own sources have two static tables of one name, which AddressSanitizer takes for one.
+export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
+# Longer than a leader gives to the requests of one round.
+exec "$binary" -timeout=20 -artifact_prefix="artifacts/$target/" "$@"

@@ -25,8 +25,7 @@ thread_local! {
 }
 
 fn patient() -> strain::Patient {
-    // The fuzzer never returns: the directory stays, and the system's cleaning of /tmp takes it.
-    let directory = tempfile::tempdir().expect("a directory").keep();
+    let directory = manyhands_fuzz::directory();
     let owner = directory.metadata().expect("its owner");
     let options = JoinOptions {
         program: 1,

@@ -4,6 +4,7 @@
 //! away, deadlines, and other processes.
 
 mod application;
+mod hostile;
 mod isolation;
 mod like_sqlite;
 mod neighbours;
