@@ -412,6 +412,21 @@ impl Lead {
         self.put_back(entry);
     }
 
+    /// False when somebody has written over this leadership or a slot that it executed: then the batch must
+    /// not be committed, since the owner may publish its request again. The queue is no longer sound.
+    pub fn is_intact(&self, executed: &[Entry]) -> bool {
+        let is_executed = |entry: &Entry| {
+            self.queue.slot(entry.slot).load() == Some(entry.word.with(SlotState::Executed))
+        };
+        let intact = self.queue.leader_word() == self.word && executed.iter().all(is_executed)
+            || planted("answer-before-commit")
+            || planted("rob-the-leader");
+        if !intact {
+            self.queue.retire();
+        }
+        intact
+    }
+
     /// Closes the batch. With `answered`, its executed requests are answered, in ticket order; the
     /// caller has put back all others. Who sleeps is woken by [`Lead::wake_answered`], or at the end of
     /// the leadership.

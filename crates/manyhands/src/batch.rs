@@ -37,7 +37,8 @@ pub(crate) fn serve(
             }
             break;
         };
-        if own.stage() == Some(Stage::Answered) {
+        // Who waits in a queue that is no longer sound leaves it for a new one.
+        if own.stage() == Some(Stage::Answered) || !lead.queue().is_sound() {
             break;
         }
         match entry.kind {
@@ -104,6 +105,11 @@ fn execute_batch(
             let answered = planted("spoiled-is-committed");
             executed.iter().filter(|_| !answered).for_each(|entry| lead.put_back(entry));
             undone.map(|()| answered)
+        }
+        Batch::Whole if !lead.is_intact(&executed) => {
+            let undone = executor.rollback();
+            executed.iter().for_each(|entry| lead.put_back(entry));
+            undone.map(|()| false)
         }
         Batch::Whole => {
             crash::point("before-commit");

@@ -262,11 +262,12 @@ mod tests {
     use super::*;
     use crate::Database;
 
+    const SLOTS_AT: u64 = 53_248;
+
     /// Somebody wrote over the slot of a request that a leader had executed and not answered yet. Its owner
     /// took it for passed over, and published it again: the write was there twice.
     #[test]
     fn a_request_whose_slot_was_written_over_is_not_published_again() {
-        const SLOTS_AT: u64 = 53_248;
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("app.db");
         let database = Database::open(&path).expect("opens");
@@ -305,5 +306,47 @@ mod tests {
             let fate = fate.join().expect("no panic").expect_err("nobody knows");
             assert!(fate.is_outcome_unknown(), "{fate}");
         });
+    }
+
+    /// Only the layout's number was written over. Members left, and then each took the others, who had the
+    /// file open too, for programs of another version: nobody could write any more.
+    #[test]
+    fn a_layout_that_was_written_over_is_no_other_version() {
+        const LAYOUT_AT: u64 = 8;
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path().join("app.db")).expect("opens");
+        let mut connection = database.connect().expect("a connection");
+        let queue_file = directory.path().join("app.db-hands");
+        let memory = std::fs::File::options().write(true).open(queue_file).expect("the queue file");
+        memory.write_all_at(&[7], LAYOUT_AT).expect("writes");
+        connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
+    }
+
+    /// The same before the leader commits: then it had better not.
+    #[test]
+    fn a_batch_that_was_written_over_is_not_committed() {
+        const LEADER_WORD_AT: u64 = 192;
+        for at in [LEADER_WORD_AT, SLOTS_AT] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let queue_file = directory.path().join("app.db-hands");
+            let database = Database::open(directory.path().join("app.db")).expect("opens");
+            let mut connection = database.connect().expect("a connection");
+            let file = connection.file.clone().expect("it has a queue");
+            let queue = file.queue();
+            let mut lead = queue.try_lead("leader").expect("nobody leads");
+            lead.begin_batch();
+            let mut claim = queue.claim(Deadline::after(Duration::from_secs(5))).expect("a slot");
+            assert!(claim.write(b"a request", 8));
+            let _published = claim.publish(Kind::Request, "").expect("there is room");
+            let entry = lead.next(None).expect("it waits");
+            assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
+            assert!(lead.is_intact(&[entry]));
+            let memory = std::fs::File::options().write(true).open(queue_file);
+            let memory = memory.expect("the queue file");
+            memory.write_all_at(&[0; 8], at).expect("writes");
+            assert!(!lead.is_intact(&[entry]) && !queue.is_sound());
+            drop(lead);
+            connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
+        }
     }
 }

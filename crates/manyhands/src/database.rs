@@ -266,6 +266,8 @@ impl DatabaseFile {
         if place.is_sound() {
             return Ok(Arc::clone(&place));
         }
+        // The same for all, whatever was written over: who joins does not take it for another version's.
+        place.retire();
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
         let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
         let busy = BusyWait::install(&connection, deadline.remaining());
