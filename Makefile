@@ -177,6 +177,8 @@ campaign: setup
 	target/release/reliability stopped
 	target/release/reliability full
 	target/release/reliability opening --processes 1000
+	target/release/reliability hostile --rounds 200 --json $(FIGURES)
+	target/release/reliability hostile --rounds 20 --aimed --json $(FIGURES)
 	target/release/reliability memory
 	target/release/reliability planted-images
 	target/release/reliability images --images 5000000 --seconds 7200 --json $(FIGURES)

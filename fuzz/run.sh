@@ -15,7 +15,7 @@ mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
 binary="${CARGO_TARGET_DIR:-target}/$triple/release/$target"
 # With inputs, those are replayed; without, the fuzzer searches.
 if [ $# -eq 0 ]; then
-    set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024
+    set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
 fi
 # SQLite's own sources have two static tables of one name, which AddressSanitizer takes for one.
 export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"

@@ -4,6 +4,7 @@ pub mod black_box;
 mod crew;
 pub mod environment;
 pub mod full;
+pub mod hostile;
 pub mod images;
 pub mod isolation;
 pub mod kill;

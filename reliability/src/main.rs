@@ -55,6 +55,8 @@ enum Command {
     Full(campaign::full::Arguments),
     /// The clock jumps, descriptors or memory run out, containers. Needs root.
     Environment(campaign::environment::Arguments),
+    /// An attacker writes rubbish into the queue file, locks it, replaces it, sends requests.
+    Hostile(campaign::hostile::Arguments),
     /// What a power cut at every moment could have left of the files, opened again.
     Images(campaign::images::Arguments),
     /// Spoils a recording in every known way: its examination must see each.
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
         Command::Environment(arguments) => campaign::environment::run(&arguments),
+        Command::Hostile(arguments) => campaign::hostile::run(&arguments),
         Command::Images(arguments) => campaign::images::run(&arguments),
         Command::PlantedImages(arguments) => campaign::images::run_planted(&arguments),
         Command::NthCall(arguments) => campaign::nth_call::run(&arguments),

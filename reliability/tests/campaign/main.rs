@@ -121,6 +121,13 @@ fn a_stopped_process_is_named() {
     check(&["stopped", "--rounds", "3"]);
 }
 
+/// Who can write the queue file writes rubbish into it, replaces it, locks it, sends requests: nothing is
+/// lost or there twice, nobody dies or hangs, and afterwards all write again.
+#[test]
+fn an_attacker_loses_nothing_and_stops_nobody() {
+    check(&["hostile", "--rounds", "3", "--seconds", "2"]);
+}
+
 /// The first users of a new database come all at once.
 #[test]
 fn many_processes_create_one_database() {
