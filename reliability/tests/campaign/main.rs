@@ -122,7 +122,7 @@ fn a_stopped_process_is_named() {
 }
 
 /// Who can write the queue file writes rubbish into it, replaces it, locks it, sends requests: nothing is
-/// lost or there twice, nobody dies or hangs, and afterwards all write again.
+/// lost, nobody dies or hangs, and afterwards all write again.
 #[test]
 fn an_attacker_loses_nothing_and_stops_nobody() {
     check(&["hostile", "--rounds", "3", "--seconds", "2"]);
