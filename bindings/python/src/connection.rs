@@ -127,7 +127,7 @@ impl Connection {
     #[pyo3(signature = (
         database, timeout = 60.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
         factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = String::new(),
-        durability = "full", transaction_mode = "auto"
+        durability = "full", transaction_mode = "auto", wal_bytes_limit = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the standard module's")]
     fn __init__(
@@ -144,6 +144,7 @@ impl Connection {
         label: String,
         durability: &str,
         transaction_mode: &str,
+        wal_bytes_limit: Option<u64>,
     ) -> PyResult<()> {
         let _ = factory;
         let py = slf.py();
@@ -175,6 +176,7 @@ impl Connection {
             .label(label)
             .durability(durability)
             .transaction_mode(transaction_mode)
+            .wal_bytes_limit(wal_bytes_limit.unwrap_or(u64::MAX))
             .uri(uri);
         let opened = py.detach(|| {
             caught(|| {

@@ -148,6 +148,25 @@ def test_each_respects_a_write_lock_of_the_other_in_the_same_process(path, conne
     stock.close()
 
 
+def test_a_reader_that_does_not_end_is_named(path, connection):
+    connection.execute("CREATE TABLE t (v)")
+    stock = sqlite3.connect(path, isolation_level=None)
+    stock.execute("BEGIN")
+    stock.execute("SELECT * FROM t").fetchall()
+    limited = manyhands.connect(path, timeout=0.3, isolation_level=None, wal_bytes_limit=5 << 20)
+    with pytest.raises(manyhands.LockTimeout) as caught:
+        for _ in range(100):
+            limited.execute("INSERT INTO t VALUES (zeroblob(200000))")
+    assert f"process {os.getpid()} (" in str(caught.value)
+    assert "another SQLite program, has been reading for" in str(caught.value)
+    stock.execute("COMMIT")
+    for _ in range(50):
+        limited.execute("INSERT INTO t VALUES (zeroblob(200000))")
+    assert os.path.getsize(f"{path}-wal") < 7 << 20
+    limited.close()
+    stock.close()
+
+
 def hold_the_turn(path, held, release):
     connection = manyhands.connect(path, label="importer")
     with connection.transaction("immediate"):

@@ -25,6 +25,9 @@
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_bell        u32   futex: a slot was freed
 //!          384  statistics       see `Statistics`
+//!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
+//!          456  held_frame       u64   up to which frame checkpoints have come since then
+//!          464  held_since_ns    u64
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
 //!   53248  slots, 2048 of 2048 bytes
@@ -50,7 +53,10 @@
 //!            0  key              u64   hash of a table's name; 0: free
 //!            8  next             u64   0: none
 //! 4292608  blocks, 112 of 32768 bytes: requests too long for a slot
-//! 7962624  end
+//! 7962624  members, 4096 of 48 bytes: for messages
+//!            0  pid              u64   as its own pid namespace counts
+//!            8  label            5 u64
+//! 8159232  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -243,6 +249,14 @@ pub(crate) struct Statistics {
     pub(crate) successions: AtomicU64,
 }
 
+/// What a reader keeps from being reused. Written by leaders, read by anybody.
+#[repr(C)]
+pub(crate) struct HeldBack {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) frame: AtomicU64,
+    pub(crate) since_ns: AtomicU64,
+}
+
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) identity: Line<Identity>,
@@ -252,6 +266,7 @@ pub(crate) struct Header {
     pub(crate) batch: BatchRecord,
     pub(crate) hints: Line<Hints>,
     pub(crate) statistics: Line<Statistics>,
+    pub(crate) held_back: Line<HeldBack>,
 }
 
 #[repr(C, align(64))]
@@ -286,6 +301,13 @@ pub(crate) struct Counter {
     pub(crate) next: AtomicU64,
 }
 
+/// Who a member is. Written by itself when it joins, and meaningful as long as it lives.
+#[repr(C)]
+pub(crate) struct Member {
+    pub(crate) pid: AtomicU64,
+    pub(crate) label: Bytes<LABEL_WORDS>,
+}
+
 /// Everything that the members share.
 #[repr(C)]
 #[cfg_attr(not(any(loom, shuttle)), repr(align(4096)))]
@@ -298,6 +320,7 @@ pub(crate) struct Shared {
     pub(crate) recent: PageAligned<[Commit; RECENT]>,
     pub(crate) counters: PageAligned<[Counter; TABLES]>,
     pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
+    pub(crate) members: PageAligned<[Member; MEMBERS]>,
 }
 
 // Not for a model checker: its tasks have small stacks, and whole pages would overflow them.
@@ -318,6 +341,7 @@ const _: () = {
     assert!(offset_of!(Header, batch) == 256);
     assert!(offset_of!(Header, hints) == 320);
     assert!(offset_of!(Header, statistics) == 384);
+    assert!(offset_of!(Header, held_back) == 448);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);
     assert!(offset_of!(Shared, slots) == 53248);
@@ -329,7 +353,8 @@ const _: () = {
     assert!(offset_of!(Shared, recent) == 4_251_648);
     assert!(offset_of!(Shared, counters) == 4_284_416);
     assert!(offset_of!(Shared, blocks) == 4_292_608);
-    assert!(FILE_BYTES == 7_962_624);
+    assert!(offset_of!(Shared, members) == 7_962_624);
+    assert!(FILE_BYTES == 8_159_232);
     assert!(FILE_BYTES < 8 << 20);
 };
 
@@ -373,6 +398,7 @@ impl Shared {
                 free_bell: half(),
             }),
             statistics: Line(statistics),
+            held_back: Line(HeldBack { bytes: word(), frame: word(), since_ns: word() }),
         };
         let slot = || Slot {
             word: word(),
@@ -395,7 +421,19 @@ impl Shared {
         let commit = || Commit { change: word(), before: word(), after: word(), tables: word() };
         let recent = PageAligned(from_fn(|_| commit()));
         let counters = PageAligned(from_fn(|_| Counter { key: word(), next: word() }));
-        Box::new(Shared { header, ring, in_use, slots, block_words, recent, counters, blocks })
+        let member = || Member { pid: word(), label: Bytes(from_fn(|_| word())) };
+        let members = PageAligned(from_fn(|_| member()));
+        Box::new(Shared {
+            header,
+            ring,
+            in_use,
+            slots,
+            block_words,
+            recent,
+            counters,
+            blocks,
+            members,
+        })
     }
 }
 

@@ -35,6 +35,7 @@ mod leader;
 mod fate;
 mod recent;
 mod ids;
+mod held_back;
 mod wait;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
@@ -50,6 +51,7 @@ mod model;
 pub use block::{REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
 pub use clock::Deadline;
 pub use fate::{CommitFrame, Fate, Unresolved};
+pub use held_back::MemberInfo;
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{Entry, Inheritance, Lead, LeaderInfo};

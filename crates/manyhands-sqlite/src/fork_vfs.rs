@@ -35,7 +35,7 @@ use core::ffi::c_int;
 use libsqlite3_sys as ffi;
 
 use crate::planted::planted;
-use crate::wal_index::{Header, View, WalIndexHeader};
+use crate::wal_index::{Header, READ_MARKS, View, WalIndexHeader};
 
 const WRITE_LOCK: c_int = 0;
 const READ_LOCK_FIRST: c_int = 3;
@@ -296,6 +296,10 @@ impl Fork {
         // SQLite has rolled back what overflowed, and holds its lock until its last reader ends.
         let newest = view.live_is(header) || planted("promote-the-stale");
         self.forked && !self.overflowed && newest
+    }
+
+    pub(crate) fn read_marks(&self) -> Option<[u32; READ_MARKS]> {
+        self.view.as_ref().map(View::live_read_marks)
     }
 
     pub(crate) fn status(&self) -> ForkStatus {

@@ -46,7 +46,7 @@ pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef, real_as_text};
-pub use wal_index::WalIndexHeader;
+pub use wal_index::{READ_MARKS, WalIndexHeader};
 
 /// SQLite's version number, for example 3054001 for 3.54.1.
 pub fn version_number() -> i32 {

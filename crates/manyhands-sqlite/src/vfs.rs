@@ -39,6 +39,9 @@ pub const NAME: &CStr = c"manyhands";
 /// (<https://sqlite.org/walformat.html>, 2.2).
 pub const WRITE_LOCK_BYTE: i64 = 120;
 
+/// The byte whose lock a reader with the first read mark holds; that of the next mark follows.
+pub const READ_LOCK_BYTE_FIRST: i64 = 123;
+
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
 /// Private file controls; SQLite's own numbers are below 100.

@@ -31,6 +31,8 @@ const HEADER_WORDS: usize = HEADER_BYTES / 8;
 
 /// Where the read marks begin, which are numbers of 32 bits (<https://sqlite.org/walformat.html>, 2.1).
 const READ_MARKS_AT: usize = 100;
+/// How many there are.
+pub const READ_MARKS: usize = 5;
 /// Where the page numbers of the first frames begin: behind the headers and what checkpoints keep there.
 const ENTRIES_AT: usize = 136;
 /// Where the hash table begins, by which SQLite finds them.
@@ -252,6 +254,16 @@ impl View {
         let set = |old| Some(old & !mask | mark);
         // Release: who sees the lock free sees the mark.
         let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
+    }
+
+    /// The read marks in shared memory.
+    pub(crate) fn live_read_marks(&self) -> [u32; READ_MARKS] {
+        core::array::from_fn(|index| {
+            let place = READ_MARKS_AT + 4 * index;
+            let word = self.word(self.live, place / 8).load(Ordering::Relaxed).to_ne_bytes();
+            let at = place % 8;
+            u32::from_ne_bytes(word[at..at + 4].try_into().expect("four bytes"))
+        })
     }
 
     /// Gives the shared first page back to the connection. False when the system has no memory: the

@@ -126,7 +126,8 @@ fn execute_batch(
                     // It is time for a checkpoint, perhaps: nobody shall wait for that.
                     lead.wake_answered();
                 }
-                file.checkpoint.after_commit(executor.connection(), executor.frames());
+                let (connection, frames) = (executor.connection(), executor.frames());
+                file.checkpoint.after_commit(file, lead.queue(), connection, frames);
             }
         }
         Err(error) => {

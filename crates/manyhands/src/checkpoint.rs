@@ -4,22 +4,33 @@
 //! Without a reader that holds it back, such a checkpoint is complete, and the next writer starts the
 //! WAL at its beginning: the file is kept and overwritten, never longer than the limit plus one
 //! batch. With such a reader the WAL grows; the leader tries again each time it has grown by another
-//! quarter of the limit.
+//! quarter of the limit, and tells all members how much is held back. Whoever was given a limit
+//! ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`wait_for_room`]).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::Mutex;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
 
-use manyhands_queue::{crash, planted};
-use manyhands_sqlite::{CheckpointMode, Connection};
+use manyhands_queue::{Queue, crash, planted};
+use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection};
 
+use crate::Error;
+use crate::commit::Client;
+use crate::database::DatabaseFile;
+use crate::error::ErrorKind;
 use crate::limits;
 use crate::mutex::lock;
+use crate::recover;
+use crate::wal_reader;
 
 /// Decides when, and remembers what came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpointer {
     /// WAL frames at which to try next; 0 for the usual limit.
     next_at: AtomicU32,
+    /// How many bytes of the WAL must be held back for the reader to be named in the log again; 0 for the
+    /// first time.
+    named_at: AtomicU64,
     count: AtomicU64,
     last_error: Mutex<Option<String>>,
 }
@@ -27,27 +38,44 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// Checkpoints through `connection` if the WAL, of `frames`, is due. Only for the leader, outside
     /// a transaction.
-    pub(crate) fn after_commit(&self, connection: &Connection, frames: u32) {
+    pub(crate) fn after_commit(
+        &self,
+        file: &DatabaseFile,
+        queue: &Queue,
+        connection: &Connection,
+        frames: u32,
+    ) {
         let next_at = match self.next_at.load(Ordering::Relaxed) {
             0 => limits::CHECKPOINT_FRAMES,
             frames => frames,
         };
         if frames < limits::CHECKPOINT_FRAMES {
-            self.next_at.store(0, Ordering::Relaxed);
+            if self.next_at.swap(0, Ordering::Relaxed) != 0 {
+                queue.note_nothing_held_back();
+            }
             return;
         }
         if frames < next_at || planted("no-checkpoints") {
             return;
         }
+        self.checkpoint(file, queue, connection, frames);
+    }
+
+    fn checkpoint(&self, file: &DatabaseFile, queue: &Queue, connection: &Connection, frames: u32) {
         crash::point("before-checkpoint");
         let result = connection.checkpoint(CheckpointMode::Passive);
         crash::point("after-checkpoint");
         self.count.fetch_add(1, Ordering::Relaxed);
         let error = match result {
+            Ok(done) if done.frames_done >= done.frames => {
+                self.next_at.store(0, Ordering::Relaxed);
+                self.named_at.store(0, Ordering::Relaxed);
+                queue.note_nothing_held_back();
+                None
+            }
             Ok(done) => {
-                let complete = done.frames_done >= done.frames;
-                let next = if complete { 0 } else { frames + limits::CHECKPOINT_FRAMES / 4 };
-                self.next_at.store(next, Ordering::Relaxed);
+                self.next_at.store(done.frames + limits::CHECKPOINT_FRAMES / 4, Ordering::Relaxed);
+                self.note_reader(file, queue, connection, &done);
                 None
             }
             // Another program checkpoints at this moment.
@@ -61,11 +89,84 @@ impl Checkpointer {
         *lock(&self.last_error) = error;
     }
 
+    /// Tells all members how much a reader holds back, and the log who it is, each time that it is twice as much.
+    fn note_reader(
+        &self,
+        file: &DatabaseFile,
+        queue: &Queue,
+        connection: &Connection,
+        done: &Checkpointed,
+    ) {
+        let Some(header) = connection.wal_index() else { return };
+        let bytes = u64::from(done.frames) * (u64::from(header.page_bytes) + FRAME_HEADER_BYTES);
+        queue.note_held_back(bytes, u64::from(done.frames_done));
+        if bytes < self.named_at.load(Ordering::Relaxed).max(limits::WAL_BYTES_NOTABLE) {
+            return;
+        }
+        self.named_at.store(bytes.saturating_mul(2), Ordering::Relaxed);
+        if let Some(reader) = wal_reader::find(file, queue) {
+            tracing::warn!(%reader, bytes, "a reader keeps the WAL from being reused: it grows");
+        }
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {
         lock(&self.last_error).clone()
+    }
+}
+
+/// Bytes of the header of each frame of a WAL (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
+const FRAME_HEADER_BYTES: u64 = 24;
+
+/// False while a reader holds back more of the WAL than `bytes_limit`.
+pub(crate) fn has_room(queue: &Queue, bytes_limit: u64) -> bool {
+    // Without a limit nobody touches the shared line.
+    bytes_limit == u64::MAX || queue.held_back_bytes() <= bytes_limit
+}
+
+impl Client<'_> {
+    pub(crate) fn lacks_room(&self, queue: &Queue) -> bool {
+        !has_room(queue, self.wal_bytes_limit)
+    }
+
+    /// Waits until the WAL can be reused, or is short enough. Nobody rings when a reader ends: who waits leads
+    /// now and then, and tries to checkpoint.
+    ///
+    /// # Errors
+    /// The deadline passed, or the application interrupted.
+    pub(crate) fn wait_for_room(&self, queue: &Arc<Queue>) -> Result<(), Error> {
+        let mut pause = limits::WAL_PAUSE_MIN;
+        while self.lacks_room(queue) && queue.is_sound() {
+            if self.interrupt.forget() {
+                return Err(Error::new(ErrorKind::Interrupted));
+            }
+            if let Some(mut lead) = queue.try_lead(self.label) {
+                recover::settle(self.file, &mut lead, self.deadline)?;
+                let mut executor = self.file.executor(queue)?;
+                let connection = executor.get().connection();
+                self.file.checkpoint.checkpoint(self.file, queue, connection, 0);
+                drop(executor);
+                lead.release();
+                if !self.lacks_room(queue) {
+                    break;
+                }
+            }
+            if self.deadline.has_passed() {
+                return Err(Error::new(ErrorKind::WalFull {
+                    waited: self.began.elapsed(),
+                    bytes: queue.held_back_bytes(),
+                    limit: self.wal_bytes_limit,
+                    reader: wal_reader::find(self.file, queue),
+                }));
+            }
+            std::thread::sleep(
+                pause.min(self.deadline.remaining()).max(Duration::from_micros(100)),
+            );
+            pause = (pause * 2).min(limits::WAL_PAUSE_MAX);
+        }
+        Ok(())
     }
 }

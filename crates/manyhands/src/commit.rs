@@ -26,6 +26,8 @@ pub(crate) struct Client<'a> {
     pub(crate) label: &'a str,
     pub(crate) began: Instant,
     pub(crate) deadline: Deadline,
+    /// How much of the WAL a reader may hold back before a write waits; `u64::MAX` for any.
+    pub(crate) wal_bytes_limit: u64,
     /// Ends the wait.
     pub(crate) interrupt: &'a Interrupt,
 }
@@ -43,7 +45,7 @@ impl Client<'_> {
     /// Leads at once, if nobody leads and nobody waits.
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let queue = self.file.sound_queue(self.deadline)?;
-        if !queue.is_idle() {
+        if !queue.is_idle() || self.lacks_room(&queue) {
             return Ok(None);
         }
         let Some(mut lead) = queue.try_lead(self.label) else { return Ok(None) };
@@ -71,6 +73,7 @@ impl Client<'_> {
     pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Settled, Error> {
         loop {
             let queue = self.file.sound_queue(self.deadline)?;
+            self.wait_for_room(&queue)?;
             let Some(published) = self.publish(&queue, kind, request)? else { continue };
             if let Some(settled) = self.settle(&queue, published)? {
                 return Ok(settled);

@@ -21,6 +21,7 @@ use crate::options::{Builder, Settings};
 use crate::registry::{self, FileHandle, Users};
 use crate::retry::Contention;
 use crate::stats::TransactionCounts;
+use crate::wal_reader;
 use crate::{Connection, Error};
 
 /// A database that many connections, threads and processes write at once.
@@ -84,6 +85,10 @@ impl Database {
                         .transpose()?
                 }
             };
+        let label = &builder.settings.label;
+        if let Some(file) = file.as_ref().filter(|_| !label.is_empty()) {
+            file.queue().introduce(label);
+        }
         Ok(Database {
             path: builder.path.clone(),
             mode,
@@ -337,7 +342,10 @@ impl DatabaseFile {
     }
 
     pub(crate) fn statistics(&self) -> crate::Statistics {
-        let [batches, requests, turns, successions] = self.queue().counters();
+        let queue = self.queue();
+        let [batches, requests, turns, successions] = queue.counters();
+        let wal_bytes_held_back = queue.held_back_bytes();
+        let is_held_back = wal_bytes_held_back > 0 && !self.is_inherited();
         crate::Statistics {
             batches,
             requests,
@@ -349,6 +357,8 @@ impl DatabaseFile {
             conflicts: self.transactions.conflicts.load(Ordering::Relaxed),
             escalations: self.transactions.escalations.load(Ordering::Relaxed),
             retries: self.transactions.retries.load(Ordering::Relaxed),
+            wal_bytes_held_back,
+            wal_reader: is_held_back.then(|| wal_reader::find(self, &queue)).flatten(),
             checkpoint_error: self.checkpoint.last_error(),
         }
     }
@@ -387,10 +397,13 @@ fn join(
         deadline,
     };
     let prepare = || switch_to_wal(path, connection).map_err(Box::new);
-    Queue::join(Path::new(&queue_path), &options, prepare).map_err(|error| match error {
+    let joined = Queue::join(Path::new(&queue_path), &options, prepare);
+    let queue = joined.map_err(|error| match error {
         JoinError::Preparation(error) => *error,
         error => Error::new(ErrorKind::Join(error)),
-    })
+    })?;
+    queue.introduce("");
+    Ok(queue)
 }
 
 fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {

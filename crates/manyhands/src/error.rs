@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use manyhands_queue::{JoinError, LeaderInfo};
 use manyhands_sqlite as sqlite;
 
+use crate::WalReader;
+
 /// Why an operation failed. Nothing of it was applied, unless [`Error::is_outcome_unknown`].
 #[derive(Debug)]
 pub struct Error {
@@ -21,6 +23,8 @@ pub(crate) enum ErrorKind {
     TimedOut { waited: Duration, leader: Option<LeaderInfo>, ahead: u64 },
     /// The deadline passed while another SQLite program held the write lock.
     Busy { waited: Duration, holder: Option<i32> },
+    /// The deadline passed while a reader held back more of the WAL than the application allows.
+    WalFull { waited: Duration, bytes: u64, limit: u64, reader: Option<WalReader> },
     /// The queue could not be joined.
     Join(JoinError<Box<Error>>),
     /// The database's path now leads to another file, or nowhere.
@@ -114,8 +118,19 @@ impl Error {
 
     /// True when the deadline passed while waiting for a turn or a lock.
     pub fn is_timeout(&self) -> bool {
-        matches!(*self.kind, ErrorKind::TimedOut { .. } | ErrorKind::Busy { .. })
-            || matches!(&*self.kind, ErrorKind::Join(JoinError::TimedOut { .. }))
+        matches!(
+            *self.kind,
+            ErrorKind::TimedOut { .. } | ErrorKind::Busy { .. } | ErrorKind::WalFull { .. }
+        ) || matches!(&*self.kind, ErrorKind::Join(JoinError::TimedOut { .. }))
+    }
+
+    /// The reader for which a write waited in vain, after an error because of
+    /// [`crate::Builder::wal_bytes_limit`].
+    pub fn wal_reader(&self) -> Option<&WalReader> {
+        match &*self.kind {
+            ErrorKind::WalFull { reader, .. } => reader.as_ref(),
+            _ => None,
+        }
     }
 
     /// True when a constraint was violated.
@@ -243,6 +258,19 @@ impl fmt::Display for Error {
                     Some(pid) => write!(f, "process {pid}, another SQLite program, holds it"),
                     None => write!(f, "another SQLite program holds it"),
                 }?;
+                write!(f, "; nothing was written")
+            }
+            ErrorKind::WalFull { waited, bytes, limit, reader } => {
+                let waited = waited.as_secs_f64();
+                write!(
+                    f,
+                    "database is locked: timed out after {waited:.1} s waiting for a reader: {bytes} bytes of the \
+                     WAL cannot be reused, and the limit is {limit}; "
+                )?;
+                match reader {
+                    Some(reader) => write!(f, "{reader}: end its transaction or cursor")?,
+                    None => write!(f, "the reader has just ended: try again")?,
+                }
                 write!(f, "; nothing was written")
             }
             ErrorKind::Join(error) => write!(f, "{error}"),

@@ -67,6 +67,7 @@ mod replay;
 mod recent;
 mod recover;
 mod checkpoint;
+mod wal_reader;
 mod session;
 mod functions;
 mod hooks;
@@ -110,6 +111,7 @@ pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
 pub use stats::Statistics;
 pub use transaction::Transaction;
+pub use wal_reader::WalReader;
 
 /// The values for a statement's parameters: `params![1, "two", 3.0]`, each anything that
 /// converts into a [`Value`]; `params![]` for none.

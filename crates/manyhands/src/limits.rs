@@ -49,6 +49,15 @@ pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 /// overwritten, and each checkpoint made everybody wait four times as long.
 pub(crate) const CHECKPOINT_FRAMES: u32 = 1000;
 
+/// A reader that holds back less of the WAL than this is not worth a line in the log.
+pub(crate) const WAL_BYTES_NOTABLE: u64 = 64 << 20;
+
+/// How long a writer that waits for a reader sleeps at first, and at most, before it looks again whether the
+/// reader has ended: nobody tells.
+pub(crate) const WAL_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// See [`WAL_PAUSE_MIN`].
+pub(crate) const WAL_PAUSE_MAX: Duration = Duration::from_millis(50);
+
 /// How often it is looked whether other SQLite programs have the database open, and whether the
 /// database and the queue file are still where they were.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);

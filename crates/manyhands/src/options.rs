@@ -78,6 +78,7 @@ pub(crate) struct Settings {
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
     pub(crate) fork_bytes_max: usize,
+    pub(crate) wal_bytes_limit: u64,
     pub(crate) transaction_mode: TransactionMode,
 }
 
@@ -91,6 +92,7 @@ impl Builder {
                 foreign_keys: false,
                 label: String::new(),
                 fork_bytes_max: limits::FORK_BYTES_MAX,
+                wal_bytes_limit: u64::MAX,
                 transaction_mode: TransactionMode::Optimistic,
             },
             read_only: false,
@@ -129,6 +131,16 @@ impl Builder {
     /// Rows that cursors of the transaction have not shown yet may take 16 times as much. Default: 16 MiB.
     pub fn fork_bytes_max(mut self, bytes: usize) -> Builder {
         self.settings.fork_bytes_max = bytes.max(1 << 20);
+        self
+    }
+
+    /// How many bytes of the WAL a reader may keep from being reused before writes wait for it. A reader that
+    /// does not end lets the WAL grow, whoever it is: with a limit a write waits, as long as for its turn, until
+    /// the reader has ended, and then fails with an error that names it. Reads never wait. What was waiting in
+    /// the queue already, and the transaction in hand, may go beyond. Each process that writes needs the limit.
+    /// Default: none; `u64::MAX` means none.
+    pub fn wal_bytes_limit(mut self, bytes: u64) -> Builder {
+        self.settings.wal_bytes_limit = bytes;
         self
     }
 

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::AtomicU64;
 
+use crate::WalReader;
+
 /// What a database's queue has done since its first member joined, and this process's checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Statistics {
@@ -27,6 +29,10 @@ pub struct Statistics {
     pub escalations: u64,
     /// How often [`crate::Database::run`] ran its function again.
     pub retries: u64,
+    /// How many bytes of the WAL a reader kept from being reused at the last checkpoint; 0 when nobody did.
+    pub wal_bytes_held_back: u64,
+    /// That reader, if it is still there.
+    pub wal_reader: Option<WalReader>,
     /// The last error of a checkpoint by this process, if any: the WAL grows until one succeeds.
     pub checkpoint_error: Option<String>,
 }

@@ -109,10 +109,13 @@ impl Connection {
         self.expire_blobs_of_transaction();
         self.note_turn_commit();
         if let Some(file) = &self.file {
+            let main = self.turns.iter().find(|(id, _)| *id == file.id());
             // A statement that still reads holds its snapshot, and with it the WAL.
-            if self.sqlite().transaction() == sqlite::Transaction::None {
-                file.checkpoint
-                    .after_commit(self.sqlite(), self.open().frames.load(Ordering::Relaxed));
+            if let Some((_, lead)) = main
+                && self.sqlite().transaction() == sqlite::Transaction::None
+            {
+                let frames = self.open().frames.load(Ordering::Relaxed);
+                file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames);
             }
             if self.turns.iter().any(|(_, lead)| lead.next(None).is_some()) {
                 batch::be_courteous(file, self.turn_taken);

@@ -71,6 +71,7 @@ impl Connection {
             label: &self.settings.label,
             began: Instant::now(),
             deadline: Deadline::after(self.settings.timeout),
+            wal_bytes_limit: self.settings.wal_bytes_limit,
             interrupt: &self.interrupt,
         }
     }

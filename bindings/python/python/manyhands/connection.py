@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         label: str = "",
         durability: str = "full",
         transaction_mode: str = "auto",
+        wal_bytes_limit: Optional[int] = None,
     ) -> Connection: ...
 
     @overload
@@ -137,7 +138,7 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :param autocommit: ``LEGACY_TRANSACTION_CONTROL``: as ``isolation_level`` says. ``True``: SQLite's own
         autocommit. ``False``: a transaction is always open.
 
-    And three that ``sqlite3`` does not have:
+    And four that ``sqlite3`` does not have:
 
     :param label: a name for the connection, shown to others who wait for it: up to 40 bytes.
     :param durability: what a write survives when its call has returned: ``"full"``, also a power cut;
@@ -146,6 +147,9 @@ def connect(*args: Any, **kwargs: Any) -> Any:
         only writes, and takes the turn from the moment its caller would see something; it never conflicts.
         ``"optimistic"``: it blocks nobody, and its commit raises :class:`ConflictError` when others have
         changed what it saw. ``"immediate"``: it waits for the turn, and holds it.
+    :param wal_bytes_limit: how many bytes of the WAL a reader that does not end may keep from being reused
+        before writes wait for it, up to ``timeout``, and then raise :class:`LockTimeout`, which names it.
+        Each process that writes needs the limit. Default: ``None``, none.
     :raises OperationalError: when the file cannot be opened.
     :raises ValueError: for an argument that has no meaning.
     """

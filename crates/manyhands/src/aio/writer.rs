@@ -24,9 +24,11 @@ use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, SLOTS, Stage};
 use super::call::{Call, Outcomes};
 use super::known::KnownStatements;
 use super::lane::{IDLE, Worker};
+use crate::checkpoint;
 use crate::commit::{Client, Settled};
 use crate::interrupt::Interrupt;
 use crate::mutex::lock;
+use crate::options::Settings;
 use crate::registry::FileHandle;
 use crate::request::Answer;
 use crate::{Database, Error};
@@ -99,25 +101,29 @@ struct State {
 
 impl State {
     /// Publishes the write, if there is a place for it; otherwise gives it back.
-    fn publish(&mut self, write: Box<Write>, label: &str) -> Option<Box<Write>> {
-        let may = |queue: &&Arc<Queue>| queue.is_sound() && self.published.len() < PUBLISHED_MAX;
+    fn publish(&mut self, write: Box<Write>, settings: &Settings) -> Option<Box<Write>> {
+        // The thread waits for a reader that is in the way.
+        let has_room = |queue: &Queue| checkpoint::has_room(queue, settings.wal_bytes_limit);
+        let may = |queue: &&Arc<Queue>| {
+            queue.is_sound() && self.published.len() < PUBLISHED_MAX && has_room(queue)
+        };
         let Some(queue) = self.queue.as_ref().filter(may) else { return Some(write) };
         let at_once = Deadline::after(Duration::ZERO);
         let Some(mut claim) = queue.claim(at_once) else { return Some(write) };
         // All places for large requests are taken: it is executed in its turn.
         let kind = if claim.write(&write.bytes, 0) { Kind::Request } else { Kind::Turn };
-        let Ok(published) = claim.publish(kind, label) else { return Some(write) };
+        let Ok(published) = claim.publish(kind, &settings.label) else { return Some(write) };
         let queue = Arc::clone(queue);
         self.published.push_back(Sent { write, published, queue });
         None
     }
 
-    fn publish_arrived(&mut self, label: &str) {
+    fn publish_arrived(&mut self, settings: &Settings) {
         while let Some((number, write)) = self.arrived.pop_first() {
             if write.is_given_up() {
                 continue;
             }
-            if let Some(write) = self.publish(write, label) {
+            if let Some(write) = self.publish(write, settings) {
                 self.arrived.insert(number, write);
                 return;
             }
@@ -168,7 +174,7 @@ impl Writer {
         }
         // Nobody overtakes who waits for a slot.
         let waits = !state.arrived.is_empty();
-        let left = if waits { Some(write) } else { state.publish(write, self.label()) };
+        let left = if waits { Some(write) } else { state.publish(write, &self.database.settings) };
         let Some(write) = left else { return };
         state.arrived.insert(number, write);
         let starts = !state.runs;
@@ -231,7 +237,7 @@ impl Writer {
             let mut state = self.lock();
             state.in_hand = None;
             state.queue = queue;
-            state.publish_arrived(self.label());
+            state.publish_arrived(&self.database.settings);
             if let Some(in_hand) = state.take_in_hand() {
                 return Some(in_hand);
             }
@@ -268,6 +274,7 @@ impl Writer {
             label: self.label(),
             began: write.call.began,
             deadline: write.call.deadline,
+            wal_bytes_limit: self.database.settings.wal_bytes_limit,
             interrupt: given_up,
         };
         if let Some((published, queue)) = published
@@ -319,6 +326,7 @@ impl Writer {
                 label: self.label(),
                 began: write.call.began,
                 deadline: write.call.deadline,
+                wal_bytes_limit: self.database.settings.wal_bytes_limit,
                 interrupt: &Interrupt::default(),
             };
             let answer = client.answer(published);

@@ -5,6 +5,7 @@
 
 mod application;
 mod hostile;
+mod endless_reader;
 mod isolation;
 mod like_sqlite;
 mod neighbours;

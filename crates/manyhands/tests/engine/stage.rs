@@ -229,6 +229,7 @@ fn an_actor_plays_its_part() {
     let path = PathBuf::from(std::env::var("ENGINE_PATH").expect("a part comes with a path"));
     match part.as_str() {
         "hold the turn" => crate::waiting::hold_the_turn(&path),
+        "read endlessly" => crate::endless_reader::read_endlessly(&path),
         "keep it open" => crate::surroundings::keep_it_open(&path),
         "open at once" => crate::surroundings::open_at_once(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),

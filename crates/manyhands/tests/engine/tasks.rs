@@ -668,3 +668,43 @@ fn tasks_of_several_processes_share_one_file() {
         assert_sound(&stage.path());
     });
 }
+
+/// A reader that does not end, and a limit for the WAL: tasks wait as threads do, and are told who reads.
+#[test]
+fn tasks_wait_for_a_reader() {
+    in_time(|| {
+        let stage = Stage::new();
+        let plain = stage.database_with_items();
+        let mut reader = connect(&plain);
+        let mut transaction = reader.read_transaction().expect("begins");
+        items(&mut transaction);
+        let limited = |timeout| {
+            let builder = Database::builder(stage.path()).wal_bytes_limit(6 << 20);
+            builder.timeout(timeout).open().expect("opens").tokio().expect("async")
+        };
+        one_thread().block_on(async {
+            let large = "INSERT INTO item (note) VALUES (zeroblob(200000))";
+            let hasty = limited(Duration::from_millis(200));
+            let mut error = None;
+            for _ in 0..200 {
+                error = hasty.execute(large, params![]).await.err();
+                if error.is_some() {
+                    break;
+                }
+            }
+            let error = error.expect("the WAL has a limit");
+            assert!(error.is_timeout(), "{error}");
+            assert_eq!(error.wal_reader().and_then(|it| it.pid), Some(std::process::id()));
+            let patient = limited(Duration::from_secs(30));
+            let mut tasks = JoinSet::new();
+            for _ in 0..100 {
+                let patient = patient.clone();
+                tasks.spawn(async move { patient.execute(INSERT, params![]).await.map(drop) });
+            }
+            let waiting = tokio::time::timeout(Duration::from_millis(300), tasks.join_next()).await;
+            assert!(waiting.is_err(), "none has written");
+            transaction.commit().expect("ends");
+            all(tasks).await;
+        });
+    });
+}

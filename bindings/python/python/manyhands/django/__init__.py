@@ -23,6 +23,9 @@ What ``OPTIONS`` may hold besides what Django's SQLite backend takes:
     process.
 ``label``
     A name for the connection, shown to others who wait for it: up to 40 bytes.
+``wal_bytes_limit``
+    How many bytes of the WAL a reader that does not end may keep from being reused before writers wait for
+    it, and are told who it is: ``None``, no limit, by default.
 ``timeout``
     How many seconds a writer waits for its turn: 60 by default.
 
