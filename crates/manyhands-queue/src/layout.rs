@@ -24,10 +24,12 @@
 //!          328  member_hint      u64   where to look for a free member number
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_bell        u32   futex: a slot was freed
+//!          344  full_ns          u64   when somebody last found no free slot
 //!          384  statistics       see `Statistics`
 //!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
 //!          456  held_frame       u64   up to which frame checkpoints have come since then
 //!          464  held_since_ns    u64
+//!          512  used             32 u64: a bit for each slot, see free_slots.rs
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
 //!   53248  slots, 2048 of 2048 bytes
@@ -80,6 +82,9 @@ pub const SLOTS: usize = 2048;
 /// Small enough for a model checker, large enough to wrap.
 #[cfg(any(loom, shuttle))]
 pub const SLOTS: usize = 3;
+
+/// Words with a bit for each slot.
+pub(crate) const SLOT_WORDS: usize = SLOTS.div_ceil(64);
 
 /// Length of the ticket ring. More than [`SLOTS`], since a cancelled request leaves its ring entry
 /// behind until the head passes it.
@@ -238,6 +243,7 @@ pub(crate) struct Hints {
     pub(crate) member: AtomicU64,
     pub(crate) free_waiters: AtomicU32,
     pub(crate) free_bell: AtomicU32,
+    pub(crate) full_ns: AtomicU64,
 }
 
 /// Counters since the file was built. Written by leaders, read by anybody.
@@ -267,6 +273,7 @@ pub(crate) struct Header {
     pub(crate) hints: Line<Hints>,
     pub(crate) statistics: Line<Statistics>,
     pub(crate) held_back: Line<HeldBack>,
+    pub(crate) used: Line<[AtomicU64; SLOT_WORDS]>,
 }
 
 #[repr(C, align(64))]
@@ -342,6 +349,7 @@ const _: () = {
     assert!(offset_of!(Header, hints) == 320);
     assert!(offset_of!(Header, statistics) == 384);
     assert!(offset_of!(Header, held_back) == 448);
+    assert!(offset_of!(Header, used) == 512);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);
     assert!(offset_of!(Shared, slots) == 53248);
@@ -396,9 +404,11 @@ impl Shared {
                 member: word(),
                 free_waiters: half(),
                 free_bell: half(),
+                full_ns: word(),
             }),
             statistics: Line(statistics),
             held_back: Line(HeldBack { bytes: word(), frame: word(), since_ns: word() }),
+            used: Line(from_fn(|_| word())),
         };
         let slot = || Slot {
             word: word(),

@@ -31,6 +31,7 @@ mod slot;
 mod block;
 mod ticket;
 mod queue;
+mod free_slots;
 mod leader;
 mod fate;
 mod recent;

@@ -201,6 +201,19 @@ mod every_interleaving {
         });
     }
 
+    /// Whoever freed all slots died before it could say so. They are found, by two at once.
+    #[test]
+    fn slots_that_a_dead_client_freed_are_found() {
+        check(3, || {
+            let memory = Memory::new();
+            let (one, two) = (join(&memory, 0), join(&memory, 1));
+            memory.shared().header.used.0[0].store(u64::MAX, Ordering::Relaxed);
+            let other = thread::spawn(move || drop(two.claim(never()).expect("a slot")));
+            drop(one.claim(never()).expect("a slot"));
+            other.join().expect("claimed");
+        });
+    }
+
     /// A leader died after it answered the first of two. Two successors want its place: one gets it,
     /// the answered client reads at any moment, and the other request is answered once.
     #[test]

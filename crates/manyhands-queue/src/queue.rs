@@ -10,7 +10,7 @@ use crate::clock::{self, Deadline};
 use crate::crash;
 #[cfg(not(any(loom, shuttle)))]
 use crate::join::{JoinError, JoinOptions};
-use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, SLOTS, Slot};
+use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, Slot};
 use crate::planted::planted;
 use crate::region::Region;
 use crate::slot::{SlotState, SlotWord};
@@ -117,8 +117,11 @@ impl Queue {
         // Before the slot: a death between the two costs the next owner of the number a look.
         self.in_use().fetch_add(1, Ordering::Relaxed);
         let mut slot = self.claim_free();
+        if slot.is_none() {
+            self.note_full();
+        }
         while slot.is_none() && !deadline.has_passed() && self.is_sound() {
-            if self.sweep(|member| !self.region.lives(member)) > 0 {
+            if self.sweep(|member| !self.region.lives(member)) > 0 || self.find_unmarked() > 0 {
                 slot = self.claim_free();
                 continue;
             }
@@ -158,13 +161,10 @@ impl Queue {
                 None => break,
             }
         }
-        let first = self.region.shared().header.hints.0.slot.fetch_add(1, Ordering::Relaxed);
-        (0..SLOTS as u64)
-            .map(|step| (first.wrapping_add(step) % SLOTS as u64) as usize)
-            .find(|&slot| self.try_claim(slot))
+        self.claim_marked_free()
     }
 
-    fn try_claim(&self, slot: usize) -> bool {
+    pub(crate) fn try_claim(&self, slot: usize) -> bool {
         let slot = self.slot(slot);
         slot.word.load(Ordering::Relaxed) == SlotWord::FREE.to_bits()
             && slot.advance(SlotWord::FREE, self.claimed())
@@ -200,11 +200,13 @@ impl Queue {
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
         let mut is_gone = asked_once(is_gone);
-        for slot in &self.region.shared().slots.0 {
+        for (number, slot) in self.region.shared().slots.0.iter().enumerate() {
             let Some(word) = slot.load() else { continue };
             let owned =
                 matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
             if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
+                fence(Ordering::SeqCst);
+                self.mark_free(number);
                 freed += 1;
             }
         }
@@ -226,6 +228,9 @@ impl Queue {
         let freed = self.slot(slot).advance(from, SlotWord::FREE);
         let hints = &self.region.shared().header.hints.0;
         fence(Ordering::SeqCst);
+        if freed {
+            self.mark_free(slot);
+        }
         if freed && hints.free_waiters.load(Ordering::Relaxed) != 0 {
             hints.free_bell.fetch_add(1, Ordering::Release);
             wait::wake(&hints.free_bell);

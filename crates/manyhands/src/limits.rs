@@ -9,6 +9,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 /// Requests that one batch executes at most. At 3 us each a batch then takes as long as some syncs:
 /// a larger one would only make everybody in it wait.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 1024;
+// A batch keeps the slots of its requests until it has committed: it must end before it waits for more.
+const _: () = assert!(BATCH_REQUESTS_MAX < manyhands_queue::SLOTS);
 
 /// How long a batch goes on taking requests, counted from its first.
 pub(crate) const BATCH_TIME_MAX: Duration = Duration::from_millis(20);

@@ -18,6 +18,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, SLOTS, Stage};
 
@@ -35,6 +36,38 @@ use crate::{Database, Error};
 
 /// How many slots the tasks of a process take: others shall find some too.
 const PUBLISHED_MAX: usize = SLOTS / 4;
+
+/// How many they take at least when many processes want some.
+const PUBLISHED_MIN: usize = 32;
+
+/// How often the share is looked at.
+const SHARE_EVERY: Duration = Duration::from_millis(10);
+
+/// The slots that the tasks of this process may take. Halved while somebody finds none, and raised step by step
+/// otherwise: processes that do so come to equal shares, however many they are and whoever was first.
+struct Share {
+    slots: usize,
+    looked: Instant,
+}
+
+impl Share {
+    fn look(&mut self, queue: &Queue) -> usize {
+        if self.looked.elapsed() >= SHARE_EVERY {
+            self.looked = Instant::now();
+            self.slots = match queue.was_full_within(SHARE_EVERY) {
+                true => (self.slots / 2).max(PUBLISHED_MIN),
+                false => (self.slots + PUBLISHED_MIN).min(PUBLISHED_MAX),
+            };
+        }
+        self.slots
+    }
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share { slots: PUBLISHED_MAX, looked: Instant::now() }
+    }
+}
 
 /// A write that travels, until it is answered.
 pub(crate) struct Write {
@@ -92,6 +125,7 @@ struct State {
     arrived: BTreeMap<u64, Box<Write>>,
     /// In the order of tickets.
     published: VecDeque<Sent>,
+    share: Share,
     /// The call in hand, and the flag by which it is given up.
     in_hand: Option<(u64, Arc<Interrupt>)>,
     /// There is a thread.
@@ -104,8 +138,9 @@ impl State {
     fn publish(&mut self, write: Box<Write>, settings: &Settings) -> Option<Box<Write>> {
         // The thread waits for a reader that is in the way.
         let has_room = |queue: &Queue| checkpoint::has_room(queue, settings.wal_bytes_limit);
+        let share = &mut self.share;
         let may = |queue: &&Arc<Queue>| {
-            queue.is_sound() && self.published.len() < PUBLISHED_MAX && has_room(queue)
+            queue.is_sound() && self.published.len() < share.look(queue) && has_room(queue)
         };
         let Some(queue) = self.queue.as_ref().filter(may) else { return Some(write) };
         let at_once = Deadline::after(Duration::ZERO);
