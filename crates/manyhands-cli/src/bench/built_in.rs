@@ -18,6 +18,8 @@ pub enum BuiltIn {
     Manyhands,
     /// Manyhands, synchronous=NORMAL.
     ManyhandsNormal,
+    /// Manyhands, FULL, with a limit for the WAL: writers wait for a reader beyond it.
+    ManyhandsLimited,
     /// Manyhands, FULL; transactions hold the turn.
     ManyhandsImmediate,
     /// Manyhands, NORMAL; transactions hold the turn.
@@ -38,9 +40,10 @@ pub enum BuiltIn {
 
 impl BuiltIn {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Manyhands,
         Self::ManyhandsNormal,
+        Self::ManyhandsLimited,
         Self::ManyhandsImmediate,
         Self::ManyhandsImmediateNormal,
         Self::Stock,
@@ -56,6 +59,7 @@ impl BuiltIn {
         match self {
             Self::Manyhands => "manyhands",
             Self::ManyhandsNormal => "manyhands-normal",
+            Self::ManyhandsLimited => "manyhands-wal-limit",
             Self::ManyhandsImmediate => "manyhands-immediate",
             Self::ManyhandsImmediateNormal => "manyhands-immediate-normal",
             Self::Stock => "stock",
@@ -78,6 +82,7 @@ impl BuiltIn {
             self,
             Self::Manyhands
                 | Self::ManyhandsNormal
+                | Self::ManyhandsLimited
                 | Self::StockDeferred
                 | Self::StockDeferredNormal
         )
@@ -116,6 +121,7 @@ impl Engine for BuiltIn {
         Ok(match self {
             Self::Manyhands
             | Self::ManyhandsNormal
+            | Self::ManyhandsLimited
             | Self::ManyhandsImmediate
             | Self::ManyhandsImmediateNormal => {
                 format!("Manyhands {}", env!("CARGO_PKG_VERSION"))
@@ -143,6 +149,9 @@ impl Engine for BuiltIn {
             Workload::Limits if *self != Self::Stock => {
                 Err("limits measures the machine, not an engine".to_owned())
             }
+            workload if *self == Self::ManyhandsLimited && workload != Workload::EndlessReader => {
+                Err("the limit for the WAL is about a reader that does not end".to_owned())
+            }
             _ if self.is_about_transactions() && !demand.has_transactions() => {
                 let workload = demand.workload;
                 Err(format!("{} has no transactions of several statements", workload.name()))
@@ -164,6 +173,7 @@ impl Engine for BuiltIn {
         match self {
             Self::Manyhands
             | Self::ManyhandsNormal
+            | Self::ManyhandsLimited
             | Self::ManyhandsImmediate
             | Self::ManyhandsImmediateNormal => {
                 engine_manyhands::open(*self, database, timeout, label)

@@ -149,7 +149,7 @@ fn client<'places>(
         }
         Task::EndlessReader { threads, reader_seconds: Some(seconds), .. } if number == threads => {
             // The only one that sets it.
-            let _ = shift.reader.set(endless_reader::run(client, start, seconds));
+            let _ = shift.reader.set(endless_reader::run(client, shift.opened, start, seconds));
             return Ok(None);
         }
         Task::EndlessReader { .. } => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    engine::{Client, Refusal},
+    engine::{Client, Opened, Refusal},
     worker::sleep_until,
 };
 
@@ -24,6 +24,10 @@ pub struct EndlessReader {
     pub ended_s: f64,
     /// The last row as it saw it at the beginning of its transaction, and at the end.
     pub last_ids: [i64; 2],
+    /// Who keeps the WAL from being reused, as the engine says shortly before the reader ends; `None` where an engine
+    /// cannot tell, or nobody does.
+    #[serde(default)]
+    pub named: Option<String>,
 }
 
 impl EndlessReader {
@@ -34,11 +38,18 @@ impl EndlessReader {
 }
 
 /// Reads from now until `seconds` after `start`.
-pub fn run(client: &mut dyn Client, start: Instant, seconds: f64) -> EndlessReader {
+pub fn run(
+    client: &mut dyn Client,
+    opened: &dyn Opened,
+    start: Instant,
+    seconds: f64,
+) -> EndlessReader {
     let mut last_ids = [0; 2];
+    let mut named = None;
     let outcome = client.read(&mut |statements| {
         last_ids[0] = statements.number(LAST_ID, &[])?;
         sleep_until(start + Duration::from_secs_f64(seconds));
+        named = opened.reader();
         last_ids[1] = statements.number(LAST_ID, &[])?;
         Ok(())
     });
@@ -46,5 +57,6 @@ pub fn run(client: &mut dyn Client, start: Instant, seconds: f64) -> EndlessRead
         refusal: outcome.err().map(|Refusal(kind)| kind),
         ended_s: start.elapsed().as_secs_f64(),
         last_ids,
+        named,
     }
 }

@@ -6,7 +6,13 @@
 //!
 //! A program adds engines of its own to [`super::engines::Engines`]: the harness knows them by this trait alone.
 
-use std::{fmt, future::Future, path::Path, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    path::{Path, PathBuf},
+    pin::Pin,
+    time::Duration,
+};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -63,6 +69,13 @@ pub trait Tables: Send + Sync {
         None
     }
 
+    /// The file whose length over time is the WAL's; by default SQLite's.
+    fn wal(&self) -> PathBuf {
+        let mut path = self.database().as_os_str().to_owned();
+        path.push("-wal");
+        path.into()
+    }
+
     /// The memory of all processes of that server together now, pages that they share counted once. Not cheap.
     fn server_memory_bytes(&self) -> Option<u64> {
         None
@@ -82,6 +95,11 @@ pub struct ServerUsage {
 pub trait Opened: Send + Sync {
     /// One more connection, for one thread.
     fn connect(&self) -> Result<Box<dyn Client>, Refusal>;
+
+    /// Who keeps the WAL from being reused, in words; `None`: nobody, or the engine cannot tell.
+    fn reader(&self) -> Option<String> {
+        None
+    }
 
     /// What it offers to async tasks; `None`: nothing, and the harness serves them by a pool of connections.
     fn tasks(&self) -> Result<Option<Box<dyn TaskDatabase>>, Refusal> {

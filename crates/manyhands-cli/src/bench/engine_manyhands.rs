@@ -11,6 +11,9 @@ use super::{
     engine::{Answer, Client, Effort, Opened, Parameter, Refusal, Statements, TaskDatabase, Work},
 };
 
+/// The limit for the WAL, where there is one: what a second of writers fills.
+const WAL_BYTES_LIMIT: u64 = 16 << 20;
+
 /// Others had committed what a transaction saw differently.
 const CONFLICT: &str = "conflict";
 
@@ -34,8 +37,12 @@ pub fn open(
     label: &str,
 ) -> Result<Box<dyn Opened>, Refusal> {
     let durability = if name.is_normal() { Durability::Normal } else { Durability::Full };
-    let database =
-        Database::builder(database).durability(durability).timeout(timeout).label(label).open()?;
+    let mut builder =
+        Database::builder(database).durability(durability).timeout(timeout).label(label);
+    if name == BuiltIn::ManyhandsLimited {
+        builder = builder.wal_bytes_limit(WAL_BYTES_LIMIT);
+    }
+    let database = builder.open()?;
     Ok(Box::new(Manyhands { name, database }))
 }
 
@@ -43,6 +50,10 @@ impl Opened for Manyhands {
     fn connect(&self) -> Result<Box<dyn Client>, Refusal> {
         let connection = self.database.connect()?;
         Ok(Box::new(ManyhandsClient { connection, is_immediate: self.name.is_immediate() }))
+    }
+
+    fn reader(&self) -> Option<String> {
+        Some(self.database.statistics()?.wal_reader?.to_string())
     }
 
     fn tasks(&self) -> Result<Option<Box<dyn TaskDatabase>>, Refusal> {

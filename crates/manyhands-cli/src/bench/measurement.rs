@@ -154,7 +154,7 @@ pub fn measure(
         .context("prepare the tables")
         .and_then(|tables| {
             let (task, tables) = (&cell.task, tables.as_ref());
-            let mut wal = WalSeries::of(tables.database());
+            let mut wal = WalSeries::of(tables.wal());
             let watched = |glimpse: Glimpse| {
                 if let Some(running) = glimpse.running.filter(|running| !running.is_zero()) {
                     wal.look(running);

@@ -3,12 +3,7 @@
 //! The length alone does not tell whether the WAL grows: SQLite keeps the file and overwrites it from its beginning after
 //! a complete checkpoint, and then counts up a number in the file's header.
 
-use std::{
-    fs::File,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
@@ -41,11 +36,9 @@ pub struct WalSeries {
 }
 
 impl WalSeries {
-    /// The WAL of `database`, before its first sample.
-    pub fn of(database: &Path) -> Self {
-        let mut path = database.as_os_str().to_owned();
-        path.push("-wal");
-        Self { path: path.into(), samples: Vec::new() }
+    /// The WAL in this file, before its first sample.
+    pub fn of(path: PathBuf) -> Self {
+        Self { path, samples: Vec::new() }
     }
 
     /// Looks at the file; no file, as before the first write and after the last close, is no sample.
@@ -77,7 +70,7 @@ mod tests {
     fn growth_and_restart() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let database = directory.path().join("wal.db");
-        let mut series = WalSeries::of(&database);
+        let mut series = WalSeries::of(directory.path().join("wal.db-wal"));
         series.look(Duration::ZERO);
         let connection = Connection::open(&database).expect("a new file");
         let run = |sql| connection.execute_batch(sql).expect("plain SQL");

@@ -37,7 +37,11 @@ pub fn wal_table(measurements: &[Measurement]) -> Option<Table> {
             };
             let refusal = figures(repetitions)
                 .filter_map(|one| one.reader.as_ref())
-                .map(|reader| reader.refusal.clone().unwrap_or_else(|| "one snapshot".to_owned()))
+                .map(|reader| match (&reader.refusal, &reader.named) {
+                    (Some(refusal), _) => refusal.clone(),
+                    (None, Some(_)) => "one snapshot, named".to_owned(),
+                    (None, None) => "one snapshot".to_owned(),
+                })
                 .next();
             vec![
                 engine.to_string(),
@@ -91,7 +95,8 @@ mod tests {
     fn the_wal_beside_the_reader_and_after() {
         let task = Task::EndlessReader { threads: 2, reader_seconds: Some(0.2), seconds: 0.4 };
         let mut one = measured_with("2 writers", task, BuiltIn::Stock, |report| {
-            report.reader = Some(EndlessReader { refusal: None, ended_s: 0.2, last_ids: [1, 1] });
+            report.reader =
+                Some(EndlessReader { refusal: None, ended_s: 0.2, last_ids: [1, 1], named: None });
         });
         let sample = |(ms, bytes, restarts)| WalSample { ms, bytes, restarts };
         let samples =

@@ -38,7 +38,8 @@ impl Demand {
     /// The engines of every build to compare, if the user names none.
     pub fn engines(self) -> Vec<BuiltIn> {
         use BuiltIn::{
-            Manyhands, ManyhandsImmediate, Stock, StockDeferred, StockMutex, StockNormal,
+            Manyhands, ManyhandsImmediate, ManyhandsLimited, Stock, StockDeferred, StockMutex,
+            StockNormal,
         };
         match self.workload {
             Workload::Web => vec![Manyhands, Stock, StockDeferred],
@@ -47,6 +48,7 @@ impl Demand {
             }
             Workload::Threads | Workload::Counter => vec![Manyhands, Stock, StockMutex],
             Workload::Clients => vec![Manyhands, Stock, StockNormal],
+            Workload::EndlessReader => vec![Manyhands, ManyhandsLimited, Stock],
             Workload::Limits => vec![Stock],
             _ => vec![Manyhands, Stock],
         }

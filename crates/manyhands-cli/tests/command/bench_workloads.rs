@@ -81,6 +81,22 @@ fn a_reader_holds_the_wal() {
     }
 }
 
+/// With a limit the WAL ends there, the writers wait without an error, and the reader's process is named.
+#[test]
+fn a_limit_holds_the_writers() {
+    let arguments = ["endless-reader", "--threads", "4", "--seconds", "6"];
+    let fixed = ["--repeat", "1", "--engines", "manyhands-wal-limit,stock-normal"];
+    let lines = measured(&[&arguments[..], &fixed].concat(), 4);
+    let limited = &lines[2]["figures"];
+    let samples = limited["wal"].as_array().expect("samples");
+    let longest = samples.iter().filter_map(|sample| sample[1].as_u64()).max();
+    assert!(longest < Some(18 << 20), "{longest:?}");
+    let named = limited["reader"]["named"].as_str().expect("it was there");
+    assert!(named.starts_with("process ") && named.contains("(worker 0: "), "{named}");
+    assert!(lines[3]["figures"]["reader"]["named"].is_null(), "stock SQLite cannot tell");
+    assert_eq!(limited["errors"], serde_json::json!({}), "the writers waited");
+}
+
 /// A mutex in each of several processes would be one in name only.
 #[test]
 fn no_application_mutex_between_processes() {
