@@ -5,6 +5,7 @@
 //! | `turso` | snapshot: MVCC, `BEGIN CONCURRENT` | the application |
 //! | `postgres` | serializable | the application |
 //! | `postgres-read-committed` | PostgreSQL's default, where a workload's invariant survives it | nobody |
+//! | `postgres-pipelined` | the same; a transaction's statements are sent without waiting for each | nobody |
 //!
 //! All are durable when they acknowledge: `synchronous=FULL`, `fsync=on`.
 
@@ -21,17 +22,20 @@ use manyhands_cli::bench::{
 
 /// Manyhands, stock SQLite and the peers.
 pub fn engines() -> Engines {
-    let [serializable, read_committed] = postgres::engines();
-    Engines::built_in().with(turso::Turso).with(serializable).with(read_committed)
+    let [serializable, read_committed, pipelined] = postgres::engines();
+    Engines::built_in().with(turso::Turso).with(serializable).with(read_committed).with(pipelined)
 }
 
 /// The workloads that the peers are made for; one that is new in the command is not among them until somebody has thought
 /// about it.
-const WORKLOADS: [Workload; 8] = [
+const WORKLOADS: [Workload; 11] = [
     Workload::Storm,
     Workload::Sizes,
     Workload::Threads,
     Workload::Counter,
+    Workload::Clients,
+    Workload::Claim,
+    Workload::EndlessReader,
     Workload::Think,
     Workload::Transfer,
     Workload::Orm,

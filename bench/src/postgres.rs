@@ -3,8 +3,11 @@
 //!
 //! `postgres` runs everything at serializable, and its client runs again what the server refused, as its manual says.
 //! `postgres-read-committed` is its default, for workloads whose invariant holds there: it never refuses.
+//! `postgres-pipelined` is the same, and sends the statements of a transaction without waiting for each.
 
 mod client;
+
+mod pipelined;
 
 mod dialect;
 
@@ -44,20 +47,29 @@ pub enum Isolation {
 /// An engine.
 pub struct Postgres {
     isolation: Isolation,
+    is_pipelined: bool,
     /// Started when the first table is prepared, stopped when the last engine goes.
     server: Arc<Mutex<Option<Arc<Server>>>>,
 }
 
-/// Both engines; they share a server.
-pub fn engines() -> [Postgres; 2] {
+/// The engines; they share a server.
+pub fn engines() -> [Postgres; 3] {
     let server = Arc::default();
-    [Isolation::Serializable, Isolation::ReadCommitted]
-        .map(|isolation| Postgres { isolation, server: Arc::clone(&server) })
+    let engine = |isolation, is_pipelined| {
+        let server = Arc::clone(&server);
+        Postgres { isolation, is_pipelined, server }
+    };
+    [
+        engine(Isolation::Serializable, false),
+        engine(Isolation::ReadCommitted, false),
+        engine(Isolation::ReadCommitted, true),
+    ]
 }
 
 impl Engine for Postgres {
     fn name(&self) -> &'static str {
         match self.isolation {
+            _ if self.is_pipelined => "postgres-pipelined",
             Isolation::Serializable => "postgres",
             Isolation::ReadCommitted => "postgres-read-committed",
         }
@@ -75,14 +87,23 @@ impl Engine for Postgres {
 
     fn is_default(&self, demand: Demand) -> bool {
         match self.isolation {
-            Isolation::Serializable => demand.workload != Workload::Limits,
+            _ if self.is_pipelined => demand.workload == Workload::Think,
+            // A queue of jobs is PostgreSQL's at its default level, which skips what others have locked.
+            Isolation::Serializable => {
+                !matches!(demand.workload, Workload::Limits | Workload::Claim)
+            }
             // Where it differs most, and both give the right result.
-            Isolation::ReadCommitted => demand.workload == Workload::Counter,
+            Isolation::ReadCommitted => {
+                matches!(demand.workload, Workload::Counter | Workload::Claim)
+            }
         }
     }
 
     fn accepts(&self, demand: Demand) -> Result<(), String> {
         match (demand.workload, self.isolation) {
+            (workload, _) if self.is_pipelined && workload != Workload::Think => {
+                Err("its transactions look at no result before their end".to_owned())
+            }
             (Workload::Transfer, Isolation::ReadCommitted) => {
                 Err("two transfers at once would lose money".to_owned())
             }
@@ -109,6 +130,12 @@ impl Engine for Postgres {
         timeout: Duration,
         label: &str,
     ) -> Result<Box<dyn Opened>, Refusal> {
-        Ok(Box::new(OpenPostgres::new(database, self.isolation, timeout, label)?))
+        Ok(Box::new(OpenPostgres::new(
+            database,
+            self.isolation,
+            self.is_pipelined,
+            timeout,
+            label,
+        )?))
     }
 }

@@ -35,12 +35,15 @@ impl Engine for Turso {
     }
 
     fn is_default(&self, demand: Demand) -> bool {
-        demand.workload != Workload::Limits
+        // Half of the workers of `claim` are processes, of which only one can have the file.
+        !matches!(demand.workload, Workload::Limits | Workload::Claim)
     }
 
     fn accepts(&self, demand: Demand) -> Result<(), String> {
         match demand.workload {
-            Workload::Storm => Err("only one process can have the file".to_owned()),
+            Workload::Storm | Workload::Clients => {
+                Err("only one process can have the file".to_owned())
+            }
             _ => is_for_peers(demand),
         }
     }
@@ -102,6 +105,11 @@ impl Tables for TursoFile {
         &self.database
     }
 
+    /// Where MVCC writes its commits.
+    fn wal(&self) -> PathBuf {
+        self.database.with_extension("db-log")
+    }
+
     fn number(&self, sql: &str) -> Result<i64> {
         let connection = self.connect()?;
         Ok(number(&connection, sql, &[])?)
@@ -150,11 +158,40 @@ impl Client for TursoClient {
         self.transact(&mut |statements| statements.execute(sql, parameters), effort)
     }
 
+    fn take(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        effort: &mut Effort,
+    ) -> Result<Option<i64>, Refusal> {
+        let mut taken = None;
+        let run = |statements: &mut TursoStatements<'_>| {
+            taken = statements.take(sql, parameter)?;
+            Ok(())
+        };
+        self.again_if_refused(effort, run)?;
+        Ok(taken)
+    }
+
+    fn read(&mut self, work: &mut Work<'_>) -> Result<(), Refusal> {
+        self.attempt(|statements| work(statements))
+    }
+
     fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {
+        self.again_if_refused(effort, |statements| work(statements))
+    }
+}
+
+impl TursoClient {
+    fn again_if_refused(
+        &self,
+        effort: &mut Effort,
+        mut run: impl FnMut(&mut TursoStatements<'_>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let began = Instant::now();
         let mut runs = 0_u64;
         loop {
-            let outcome = self.attempt(work);
+            let outcome = self.attempt(&mut run);
             runs += 1;
             match &outcome {
                 Err(Refusal(kind)) if is_retryable(kind) => effort.conflicts += 1,
@@ -168,11 +205,12 @@ impl Client for TursoClient {
             thread::yield_now();
         }
     }
-}
 
-impl TursoClient {
     /// Runs and commits a transaction, or rolls it back.
-    fn attempt(&self, work: &mut Work<'_>) -> Result<(), Refusal> {
+    fn attempt(
+        &self,
+        mut work: impl FnMut(&mut TursoStatements<'_>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let mut statements = TursoStatements(&self.connection);
         statements.execute("BEGIN CONCURRENT", &[])?;
         let outcome = work(&mut statements).and_then(|()| statements.execute("COMMIT", &[]));
@@ -184,6 +222,22 @@ impl TursoClient {
 }
 
 struct TursoStatements<'connection>(&'connection Connection);
+
+impl TursoStatements<'_> {
+    /// Runs a statement to its end; the first column of its first row, if it has one.
+    fn take(&self, sql: &str, parameter: Parameter<'_>) -> Result<Option<i64>, Refusal> {
+        let taken = block_on(async {
+            let mut statement = self.0.prepare_cached(sql).await?;
+            let mut rows = statement.query(values(&[parameter])).await?;
+            let mut taken = None;
+            while let Some(row) = rows.next().await? {
+                taken = Some(row.get(0)?);
+            }
+            Ok(taken)
+        });
+        taken.map_err(refusal)
+    }
+}
 
 impl Statements for TursoStatements<'_> {
     fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<(), Refusal> {

@@ -91,6 +91,7 @@ fn each_commit_is_durable() {
 #[test]
 fn transactions() {
     check(&["think", "--threads", "4", "--think-us", "100", "--think-kind", "busy"], PEERS);
+    check(&["think", "--threads", "4", "--think-us", "0"], "postgres-pipelined");
     check(&["orm", "--threads", "4"], "turso,postgres,postgres-read-committed");
     let long = ["mixed", "--threads", "2", "--long-seconds", "0.5"];
     assert_eq!(check(&long, PEERS).len(), 4);
@@ -108,6 +109,31 @@ fn counters() {
     }
     for line in check(&["counter", "--threads", "8"], "postgres-read-committed") {
         assert_eq!(line["figures"]["effort"]["retries"], 0, "{line}");
+    }
+}
+
+/// Each job is claimed once, by threads, and where a server is, by processes; PostgreSQL as its users do it.
+#[test]
+fn jobs() {
+    for line in check(&["claim", "--threads", "4", "--jobs", "300"], "postgres-read-committed") {
+        assert_eq!(line["figures"]["acknowledged"], 300);
+        assert_eq!(line["figures"]["effort"]["retries"], 0, "it skips what others have locked");
+    }
+    check(&["claim", "--processes", "3", "--jobs", "100"], "postgres,postgres-read-committed");
+    check(&["claim", "--threads", "2", "--jobs", "100"], "turso");
+}
+
+/// Async tasks of several processes, on a pool of connections each.
+#[test]
+fn clients() {
+    check(&["clients", "--processes", "2", "--clients", "20"], "postgres");
+}
+
+/// A transaction that only reads sees one snapshot beside the writers.
+#[test]
+fn a_reader() {
+    for line in &check(&["endless-reader", "--threads", "2"], PEERS)[2..] {
+        assert!(line["figures"]["reader"]["refusal"].is_null(), "{line}");
     }
 }
 

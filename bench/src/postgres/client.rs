@@ -9,7 +9,7 @@ use std::{
 use manyhands_cli::bench::engine::{Client, Effort, Opened, Parameter, Refusal, Statements, Work};
 use postgres::{Config, Error, NoTls, Row, Statement, error::SqlState, types::ToSql};
 
-use super::{Isolation, dialect, server::SUPERUSER};
+use super::{Isolation, dialect, pipelined::PipelinedClient, server::SUPERUSER};
 
 /// Refusals after which the manual tells the application to run the transaction again.
 const SERIALIZATION_FAILURE: &str = "serialization failure";
@@ -17,14 +17,19 @@ const DEADLOCK: &str = "deadlock";
 
 /// How a worker reaches the database.
 pub struct OpenPostgres {
-    config: Config,
+    config: tokio_postgres::Config,
+    is_pipelined: bool,
     timeout: Duration,
 }
 
 /// The way to a database whose place is named as `sockets/database`.
 pub fn config(place: &Path) -> Option<Config> {
+    way(place).map(Config::from)
+}
+
+fn way(place: &Path) -> Option<tokio_postgres::Config> {
     let (sockets, database): (PathBuf, _) = (place.parent()?.to_owned(), place.file_name()?);
-    let mut config = Config::new();
+    let mut config = tokio_postgres::Config::new();
     config.host_path(sockets).user(SUPERUSER).dbname(database.to_str()?);
     Some(config)
 }
@@ -34,10 +39,11 @@ impl OpenPostgres {
     pub fn new(
         place: &Path,
         isolation: Isolation,
+        is_pipelined: bool,
         timeout: Duration,
         label: &str,
     ) -> Result<Self, Refusal> {
-        let mut config = config(place)
+        let mut config = way(place)
             .ok_or_else(|| Refusal(format!("{}: not a place of a database", place.display())))?;
         let isolation = match isolation {
             Isolation::Serializable => "serializable",
@@ -48,13 +54,17 @@ impl OpenPostgres {
             "-c default_transaction_isolation={isolation} -c lock_timeout={}",
             timeout.as_millis()
         ));
-        Ok(Self { config, timeout })
+        Ok(Self { config, is_pipelined, timeout })
     }
 }
 
 impl Opened for OpenPostgres {
     fn connect(&self) -> Result<Box<dyn Client>, Refusal> {
-        let client = self.config.connect(NoTls).map_err(refusal)?;
+        if self.is_pipelined {
+            return Ok(Box::new(PipelinedClient::connect(&self.config, self.timeout)?));
+        }
+        let config = Config::from(self.config.clone());
+        let client = config.connect(NoTls).map_err(refusal)?;
         let statements = PostgresStatements { client, prepared: HashMap::new() };
         Ok(Box::new(PostgresClient { statements, timeout: self.timeout }))
     }
@@ -80,23 +90,33 @@ impl Client for PostgresClient {
         again_if_refused(self.timeout, effort, || statements.execute(sql, parameters))
     }
 
+    fn take(
+        &mut self,
+        sql: &str,
+        parameter: Parameter<'_>,
+        effort: &mut Effort,
+    ) -> Result<Option<i64>, Refusal> {
+        let statements = &mut self.statements;
+        let mut taken = None;
+        again_if_refused(self.timeout, effort, || {
+            taken = statements.take(sql, parameter)?;
+            Ok(())
+        })?;
+        Ok(taken)
+    }
+
+    fn read(&mut self, work: &mut Work<'_>) -> Result<(), Refusal> {
+        self.statements.attempt("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
+    }
+
     fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {
         let statements = &mut self.statements;
-        again_if_refused(self.timeout, effort, || {
-            statements.client.batch_execute("BEGIN").map_err(refusal)?;
-            let outcome = work(statements)
-                .and_then(|()| statements.client.batch_execute("COMMIT").map_err(refusal));
-            if outcome.is_err() {
-                // After a refused COMMIT, there is no transaction any more: the server warns, and that is all.
-                statements.client.batch_execute("ROLLBACK").map_err(refusal)?;
-            }
-            outcome
-        })
+        again_if_refused(self.timeout, effort, || statements.attempt("BEGIN", work))
     }
 }
 
 /// Runs it, and again at once when the server refused it because of others.
-fn again_if_refused(
+pub fn again_if_refused(
     timeout: Duration,
     effort: &mut Effort,
     mut run: impl FnMut() -> Result<(), Refusal>,
@@ -127,6 +147,26 @@ struct PostgresStatements {
 }
 
 impl PostgresStatements {
+    /// Runs and commits a transaction, or rolls it back.
+    fn attempt(&mut self, begin: &str, work: &mut Work<'_>) -> Result<(), Refusal> {
+        self.client.batch_execute(begin).map_err(refusal)?;
+        let outcome =
+            work(self).and_then(|()| self.client.batch_execute("COMMIT").map_err(refusal));
+        if outcome.is_err() {
+            // After a refused COMMIT, there is no transaction any more: the server warns, and that is all.
+            self.client.batch_execute("ROLLBACK").map_err(refusal)?;
+        }
+        outcome
+    }
+
+    /// The number in the row that a writing statement returns, if it returns one.
+    fn take(&mut self, sql: &str, parameter: Parameter<'_>) -> Result<Option<i64>, Refusal> {
+        let statement = self.prepared(sql, dialect::statement)?;
+        let values = values(&[parameter]);
+        let row = self.client.query_opt(&statement, &references(&values)).map_err(refusal)?;
+        row.map(|row| row.try_get(0).map_err(refusal)).transpose()
+    }
+
     fn prepared(&mut self, sql: &str, translate: fn(&str) -> String) -> Result<Statement, Refusal> {
         if let Some(statement) = self.prepared.get(sql) {
             return Ok(statement.clone());
@@ -181,7 +221,7 @@ fn references<'all>(values: &'all [Box<dyn ToSql + Sync + '_>]) -> Vec<&'all (dy
     values.iter().map(|value| &**value as &(dyn ToSql + Sync)).collect()
 }
 
-fn refusal(error: Error) -> Refusal {
+pub fn refusal(error: Error) -> Refusal {
     Refusal(match error.as_db_error() {
         Some(told) if *told.code() == SqlState::T_R_SERIALIZATION_FAILURE => {
             SERIALIZATION_FAILURE.to_owned()

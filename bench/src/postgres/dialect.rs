@@ -15,7 +15,10 @@ pub fn schema(sql: &str) -> String {
 
 /// A statement of a client: its parameters, and a sum that stays an integer.
 pub fn statement(sql: &str) -> String {
-    let sql = sql.replace('?', "$");
+    // Who looks for work does not wait for those who take other work at this moment.
+    let sql = sql
+        .replace('?', "$")
+        .replace("ORDER BY id LIMIT 1)", "ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)");
     if sql.starts_with("SELECT") && sql.contains("sum(") {
         format!("SELECT ({sql})::bigint")
     } else {
@@ -46,6 +49,11 @@ mod tests {
     fn statements() {
         assert_eq!(statement("SELECT v FROM a WHERE id = ?1"), "SELECT v FROM a WHERE id = $1");
         assert_eq!(statement("SELECT sum(v) FROM a"), "SELECT (SELECT sum(v) FROM a)::bigint");
+        assert_eq!(
+            statement(manyhands_cli::bench::CLAIM),
+            "UPDATE jobs SET owner = $1 WHERE id = (SELECT id FROM jobs WHERE owner IS NULL \
+             ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id"
+        );
         assert_eq!(
             insert("INSERT INTO a(v) VALUES (?1)"),
             "INSERT INTO a(v) VALUES ($1) RETURNING id"

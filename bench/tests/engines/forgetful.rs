@@ -17,7 +17,7 @@ use manyhands_cli::bench::{
 const FORGOTTEN: u64 = 1;
 
 fn main() -> ExitCode {
-    let [serializable, _] = postgres::engines();
+    let [serializable, ..] = postgres::engines();
     let engines = Engines::built_in()
         .with(Forgetful { name: "forgetful-manyhands", engine: BuiltIn::Manyhands })
         .with(Forgetful { name: "forgetful-stock", engine: BuiltIn::Stock })

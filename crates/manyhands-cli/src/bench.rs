@@ -84,6 +84,7 @@ mod web_table;
 pub(crate) mod layout;
 
 use std::{
+    collections::BTreeSet,
     fs::{File, OpenOptions},
     io::Write,
     path::{Path, PathBuf},
@@ -109,6 +110,8 @@ use self::{
     workload::{Demand, Workload},
 };
 use crate::figure;
+
+pub use self::claim::CLAIM;
 
 /// What `manyhands bench` is given.
 #[derive(clap::Args)]
@@ -247,12 +250,18 @@ fn carry_out(
     let mut json = arguments.json.as_deref().map(open_json).transpose()?;
     let bar = progress_bar(arguments.repeat * plan.cells.len() * plan.engines.len());
     let mut measurements = Vec::new();
+    // Who stalled once is not waited for again.
+    let mut stalled = BTreeSet::new();
     for repetition in 1..=arguments.repeat {
         for cell in &plan.cells {
             let mut engines = plan.engines.clone();
             // Who goes first changes, so that nobody always follows the same neighbour.
             engines.rotate_left((repetition - 1) % plan.engines.len().max(1));
             for engine in engines {
+                if stalled.contains(&(&cell.label, engine.name())) {
+                    bar.inc(1);
+                    continue;
+                }
                 let title = format!("{}, {}", cell.label, engine.name());
                 let on_tick =
                     |glimpse: Glimpse| bar.set_message(format!("{title}{}", describe(glimpse)));
@@ -269,6 +278,9 @@ fn carry_out(
                 if let Some(json) = &mut json {
                     writeln!(json, "{}", serde_json::to_string(&measurement)?)
                         .context("write the JSON line")?;
+                }
+                if measurement.has_stalled() {
+                    stalled.insert((&cell.label, engine.name()));
                 }
                 measurements.push(measurement);
                 bar.inc(1);

@@ -75,6 +75,7 @@ pub fn work(
     let hired = Instant::now();
     let (start_sender, starts) = channel();
     let mut server_memory_bytes = None;
+    let mut killed_after = None;
     let (reports, before) = thread::scope(|scope| {
         let conversation = scope.spawn(move || converse(lines, tables, &start_sender));
         let mut start = None;
@@ -92,6 +93,7 @@ pub fn work(
                 break;
             }
             if is_late {
+                killed_after = killed_after.or(Some(running.unwrap_or_else(|| hired.elapsed())));
                 crew.kill();
             }
             if server_memory_bytes.is_none()
@@ -102,7 +104,10 @@ pub fn work(
             thread::sleep(TICK);
         }
         match conversation.join() {
-            Ok(outcome) => outcome,
+            Ok(outcome) => match killed_after {
+                Some(after) => outcome.with_context(|| stalled(after)),
+                None => outcome,
+            },
             Err(_panic) => bail!("the conversation with the workers panicked"),
         }
     })?;
@@ -113,6 +118,13 @@ pub fn work(
         syncs: before.syncs.zip(after.syncs).map(|(before, after)| after - before),
     });
     Ok(Work { reports, server, server_memory_bytes })
+}
+
+/// How the error of work that was not done in time begins.
+pub const STALLED: &str = "stalled";
+
+fn stalled(after: Duration) -> String {
+    format!("{STALLED}: killed after {:.0} s", after.as_secs_f64())
 }
 
 fn board_interval(processes: usize) -> Duration {

@@ -114,6 +114,11 @@ pub struct Figures {
 }
 
 impl Measurement {
+    /// Was it not done in time?
+    pub fn has_stalled(&self) -> bool {
+        self.check.starts_with(crew::STALLED)
+    }
+
     /// Number of refused operations.
     pub fn errors(&self) -> Option<u64> {
         Some(self.figures.as_ref()?.errors.values().sum())

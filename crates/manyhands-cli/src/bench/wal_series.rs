@@ -7,9 +7,11 @@ use std::{fs::File, os::unix::fs::FileExt, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
-/// Where the header has its checkpoint sequence number, big endian ("The WAL File Format" in
-/// <https://sqlite.org/fileformat2.html>).
-const SEQUENCE_OFFSET: u64 = 12;
+/// How the header begins, but for the last bit, and where it has its checkpoint sequence number, big endian ("The WAL
+/// File Format" in <https://sqlite.org/fileformat2.html>).
+const MAGIC: u32 = 0x377F_0682;
+const SEQUENCE_AT: usize = 12;
+const HEADER_BYTES: usize = 16;
 
 /// The WAL at a moment; in JSON `[ms, bytes, restarts]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -45,10 +47,13 @@ impl WalSeries {
     pub fn look(&mut self, running: Duration) {
         let Ok(file) = File::open(&self.path) else { return };
         let Ok(bytes) = file.metadata().map(|metadata| metadata.len()) else { return };
-        let mut sequence = [0; 4];
-        // A WAL that has no header yet was never begun anew.
-        let is_begun = file.read_exact_at(&mut sequence, SEQUENCE_OFFSET).is_ok();
-        let restarts = if is_begun { u32::from_be_bytes(sequence) } else { 0 };
+        let mut header = [0; HEADER_BYTES];
+        // A WAL that has no header yet was never begun anew; another engine's log has no such number.
+        let is_begun = file.read_exact_at(&mut header, 0).is_ok();
+        let word = |at: usize| {
+            u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let restarts = if is_begun && word(0) & !1 == MAGIC { word(SEQUENCE_AT) } else { 0 };
         self.samples.push(WalSample { ms: running.as_millis() as u64, bytes, restarts });
     }
 

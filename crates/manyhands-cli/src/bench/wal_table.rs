@@ -28,7 +28,10 @@ pub fn wal_table(measurements: &[Measurement]) -> Option<Table> {
             continue;
         }
         let rows = engines.iter().map(|(engine, repetitions)| {
-            let all = || figures(repetitions).map(around_reader);
+            // Some engines have no file to look at.
+            let all = || {
+                figures(repetitions).filter(|figures| !figures.wal.is_empty()).map(around_reader)
+            };
             let length = |pick: fn(&Around) -> u64| {
                 spread(all().map(|around| pick(&around) as f64), figure::bytes)
             };
