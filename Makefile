@@ -14,19 +14,23 @@ RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 FIGURES = docs/reliability/campaigns.jsonl
 FUZZ_TARGETS = queue_file request damaged_database sql
 COMMA = ,
-# Program, name of the results, arguments of the command. A failed check fails the target, after its table.
-measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt; \
-	status=$$?; cat $(RESULTS)/$(2).txt; exit $$status
+# Program, name of the results, arguments of the command. A failed check fails the target, but after the report: its
+# name is kept, and `make finish` looks at it.
+measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt \
+	|| echo $(2) >> $(RESULTS)/failed; cat $(RESULTS)/$(2).txt
 measure = @$(call measure-with,$(MANYHANDS),$(1),$(2))
-# The same beside the peers, where they could be built: `make build-peers` has told why not.
-measure-peers = @program=$(MANYHANDS); [ ! -x $(PEERS) ] || program=$(PEERS); $(call measure-with,$$program,$(1),$(2))
+# The same beside the peers, where they could be built: `make build-peers` has told why not. If some engines are named,
+# the peers among them are the last argument.
+measure-peers = @program=$(MANYHANDS); engines="$(3)"; \
+	[ ! -x $(PEERS) ] || { program=$(PEERS); engines="$(3)$(4)"; }; \
+	$(call measure-with,$$program,$(1),$(2) $${engines:+--engines $$engines})
 # Debian packages: which of them are missing, and their installation.
 find-missing = missing=""; for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers bench bench-full report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers bench bench-full finish report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -124,41 +128,52 @@ check: setup
 	$(MAKE) check-python
 	$(MAKE) check-report
 
-# The peers take part where the comparison says most; `bench-full` has them everywhere.
+# What the targets are about, three times each, in less than 15 minutes: `bench-full` has all engines everywhere, and
+# takes its time. Engines that are not named are those that the workload is about.
 bench: build build-peers develop-python
-	@mkdir -p $(RESULTS)
-	$(call measure-peers,threads,threads --seconds 2)
-	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 2)
-	$(call measure,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1)
-	$(call measure,claim,claim --threads 8$(COMMA)64 --processes 8 --jobs 4000)
-	$(call measure-peers,counter,counter --seconds 1)
-	$(call measure,counter-in-transaction,counter --in-transaction --threads 1$(COMMA)64 --seconds 1)
-	$(call measure-peers,think,think --threads 1$(COMMA)8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 1)
-	$(call measure-peers,transfer,transfer --seconds 1)
-	$(call measure-peers,orm,orm --seconds 1)
-	$(call measure,mixed,mixed --seconds 2 --long-seconds 4)
-	$(call measure,endless-reader,endless-reader --seconds 3)
-	$(call measure,web,web --clients 4$(COMMA)16 --seconds 1 --python .venv/bin/python)
-	$(call measure,sizes,sizes --seconds 0.5)
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
+	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
+	$(call measure,threads-normal,threads --threads 1 --seconds 1 --engines manyhands-normal$(COMMA)stock-normal)
+	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands$(COMMA)stock)
+	$(call measure-peers,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1,manyhands$(COMMA)stock-normal,$(COMMA)postgres)
+	$(call measure-peers,claim,claim --threads 64 --processes 8 --jobs 2000,manyhands$(COMMA)stock,$(COMMA)postgres-read-committed)
+	$(call measure-peers,counter,counter --threads 1$(COMMA)64 --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres-read-committed)
+	$(call measure-peers,think,think --threads 8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-pipelined)
+	$(call measure-peers,transfer,transfer --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,orm,orm --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres)
+	$(call measure,mixed,mixed --seconds 1 --long-seconds 2 --engines manyhands$(COMMA)stock)
+	$(call measure-peers,endless-reader,endless-reader --seconds 2,manyhands$(COMMA)manyhands-wal-limit$(COMMA)stock,$(COMMA)turso)
+	$(call measure,web,web --clients 4$(COMMA)16 --seconds 0.7 --python .venv/bin/python --engines manyhands$(COMMA)stock)
+	$(call measure,sizes,sizes --seconds 0.2)
 	$(call measure,storm,storm)
-	$(call measure,storm-python,storm --client python --python .venv/bin/python)
-	$(call measure,limits,limits --seconds 1)
-	$(MAKE) report
+	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 100)
+	$(call measure,limits,limits --seconds 0.5)
+	$(MAKE) finish
 
 bench-full: build build-peers develop-python
-	@mkdir -p $(RESULTS)
+	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
 	$(call measure-peers,threads,threads --repeat 5)
+	$(call measure,threads-normal,threads --repeat 5 --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
+	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000)
+	$(call measure-peers,clients,clients --seconds 2)
+	$(call measure-peers,claim,claim)
 	$(call measure-peers,counter,counter --repeat 5)
 	$(call measure-peers,counter-in-transaction,counter --in-transaction --repeat 5)
 	$(call measure-peers,think,think --repeat 5)
 	$(call measure-peers,transfer,transfer --repeat 5)
 	$(call measure-peers,orm,orm --repeat 5)
 	$(call measure-peers,mixed,mixed)
+	$(call measure-peers,endless-reader,endless-reader)
+	$(call measure,web,web --python .venv/bin/python)
 	$(call measure-peers,sizes,sizes)
 	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
 	$(call measure,limits,limits)
-	$(MAKE) report
+	$(MAKE) finish
+
+# The report, and what has no figure because its check failed.
+finish: report
+	@[ ! -s $(RESULTS)/failed ] || { echo "checks have failed, see the tables:" $$(cat $(RESULTS)/failed); exit 1; }
 
 # One page with pictures of the newest results, and the pictures beside it.
 report:
