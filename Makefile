@@ -144,7 +144,7 @@ bench: build build-peers develop-python
 	$(call measure,mixed,mixed --seconds 1 --long-seconds 2 --engines manyhands$(COMMA)stock)
 	$(call measure-peers,endless-reader,endless-reader --seconds 2,manyhands$(COMMA)manyhands-wal-limit$(COMMA)stock,$(COMMA)turso)
 	$(call measure,web,web --clients 4$(COMMA)16 --seconds 0.7 --python .venv/bin/python --engines manyhands$(COMMA)stock)
-	$(call measure,sizes,sizes --seconds 0.2)
+	$(call measure,sizes,sizes --seconds 0.3)
 	$(call measure,storm,storm)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 100)
 	$(call measure,limits,limits --seconds 0.5)

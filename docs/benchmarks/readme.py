@@ -1,4 +1,4 @@
-"""Writes the table of README.md from the newest measurements of each load; `--check` only compares."""
+"""Writes the table and the pictures of README.md, the newest of each load; `--check` only compares."""
 
 import json
 import statistics
@@ -7,6 +7,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 README = HERE.parent.parent / "README.md"
+PICTURES = {
+    "storm-histogram": "How many operations of a storm took how long",
+    "threads-rates": "Commits per second over the number of threads",
+    "threads-waits": "How long threads waited",
+}
+"""Each is drawn by `make report`, once for light and once for dark."""
 BEGIN, END = "<!-- figures: written by docs/benchmarks/readme.py -->", "<!-- end of figures -->"
 WORKLOADS = ["threads", "counter", "counter-in-transaction", "think", "transfer", "orm", "storm", "storm-python"]
 # The labels to show, of workloads that have many.
@@ -55,11 +61,14 @@ def table() -> str:
                 engine: [
                     row["figures"]
                     for row in rows
-                    if row["engine"] == engine and row["cell"]["label"] == label
+                    # Without a figure its check has failed.
+                    if row["engine"] == engine and row["cell"]["label"] == label and row["figures"]
                 ]
                 for engine in ("manyhands", "stock")
             }
             ours, stock = figures["manyhands"], figures["stock"]
+            if not ours or not stock:
+                continue
             ratios = [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
             ratio = f"**{statistics.median(ratios):.1f}x** ({min(ratios):.1f} to {max(ratios):.1f})"
             errors = statistics.median(sum(run["errors"].values()) for run in stock)
@@ -68,6 +77,17 @@ def table() -> str:
                 f"| {wait(ours, 'p999_ms')}, {wait(ours, 'max_ms')} "
                 f"| {wait(stock, 'p999_ms')}, {wait(stock, 'max_ms')}, {errors:.0f} |"
             )
+    return "\n".join(lines)
+
+
+def pictures() -> str:
+    lines = []
+    for name, text in PICTURES.items():
+        folders = sorted(path for path in HERE.iterdir() if (path / f"{name}.svg").exists())
+        if folders:
+            place = f"docs/benchmarks/{folders[-1].name}/{name}"
+            dark = f'<source media="(prefers-color-scheme: dark)" srcset="{place}-dark.svg">'
+            lines.append(f'<picture>{dark}<img alt="{text}" src="{place}.svg"></picture>')
     return "\n".join(lines)
 
 
@@ -84,7 +104,7 @@ def main() -> int:
     text = README.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    wanted = f"{before}{BEGIN}\n{table()}\n\n{pictures()}\n{END}{after}"
     if "--check" in sys.argv:
         if wanted != text:
             print("README.md does not have the newest figures: run docs/benchmarks/readme.py")
