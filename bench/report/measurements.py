@@ -10,8 +10,15 @@ from typing import Any, Callable, Iterator
 
 STOCK = "stock"
 OURS = "manyhands"
-PEERS = {"turso": "Turso", "postgres": "PostgreSQL"}
+PEERS = {
+    "turso": "Turso",
+    "postgres": "PostgreSQL",
+    "postgres-read-committed": "PostgreSQL at read committed",
+    "postgres-pipelined": "pipelined PostgreSQL",
+}
 """What users would pick instead, beside stock SQLite: engine and name."""
+WAL_LIMIT_BYTES = 16 << 20
+"""That of the engine manyhands-wal-limit."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator  # noqa: E402
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: E402
 
-from measurements import Run, Series, Spread  # noqa: E402
+from measurements import WAL_LIMIT_BYTES, Run, Series, Spread  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ LIGHT = Theme(
         "stock-mutex": "#9333ea",
         "postgres": "#3f7d20",
         "postgres-read-committed": "#8a8a00",
+        "postgres-pipelined": "#0f766e",
+        "manyhands-wal-limit": "#0e9aa7",
         "turso": "#be123c",
     },
 )
@@ -58,10 +60,12 @@ DARK = Theme(
         "stock-mutex": "#c79bff",
         "postgres": "#8bd450",
         "postgres-read-committed": "#d9d24a",
+        "postgres-pipelined": "#2dd4bf",
+        "manyhands-wal-limit": "#4fd1dc",
         "turso": "#fb7185",
     },
 )
-MARKERS = "osD^vP"
+MARKERS = "osD^vPX"
 WAITS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "longest"}
 
 
@@ -91,6 +95,10 @@ def draw(run: Run, path: Path) -> list[str]:
         makers["waits"] = waits
     if run.name.startswith("storm"):
         makers = {"histogram": histogram} | makers
+    if run.name == "endless-reader":
+        makers = {"wal": wal} | makers
+    if run.name == "think":
+        makers = {"impact": impact} | makers
     names = []
     for kind, make in makers.items():
         name = f"{run.name}-{kind}"
@@ -156,6 +164,8 @@ def waits(run: Run, theme: Theme) -> Figure:
         for key, marker in zip(WAITS, "|od>"):
             axes.plot(values[key], place, marker, color=shade, markersize=6 if marker != "|" else 9)
     axes.set_xscale("log")
+    least, most = axes.get_xlim()
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 100 else (1,)))
     axes.xaxis.set_major_formatter(FuncFormatter(time_text))
     axes.xaxis.set_minor_locator(NullLocator())
     name_rows(axes, rows)
@@ -192,6 +202,73 @@ def histogram(run: Run, theme: Theme) -> Figure:
     return figure
 
 
+def wal(run: Run, theme: Theme) -> Figure:
+    """The WAL's length over time, beside the reader and after it: each repetition is a line."""
+    labels = [label for label in run.labels if any(it.figures for it in present(run, label))]
+    figure, panels = pyplot.subplots(len(labels), 1, figsize=(8, 2.9 * len(labels)), squeeze=False, sharex=True, sharey=True)
+    for axes, label in zip(panels[:, 0], labels):
+        for series in present(run, label):
+            shade, name = colour(theme, series.engine), series.engine
+            for figures in series.figures:
+                seconds = [sample[0] / 1e3 for sample in figures["wal"]]
+                megabytes = [sample[1] / 1e6 for sample in figures["wal"]]
+                axes.plot(seconds, megabytes, line_style(series.engine), color=shade, linewidth=1.6, alpha=0.8, label=name)
+                name = ""
+        if readers := [figures["reader"]["ended_s"] for it in present(run, label) for figures in it.figures if figures.get("reader")]:
+            axes.axvspan(0, min(readers), color=theme.faint, alpha=0.35, linewidth=0)
+            note(axes, "while the reader reads", (min(readers) / 2, 1), (0, -4), ("data", "axes fraction"), ha="center", va="top")
+        axes.set_title(label, loc="left", fontsize=10)
+        axes.set_ylabel("length of the WAL, MB")
+        axes.set_xlim(left=0)
+    if "manyhands-wal-limit" in run.engines:
+        for axes in panels[:, 0]:
+            axes.axhline(WAL_LIMIT_BYTES / 1e6, color=colour(theme, "manyhands-wal-limit"), linestyle=":", linewidth=1.2)
+            note(axes, "limit", (1, WAL_LIMIT_BYTES / 1e6), (-2, 2), ("axes fraction", "data"), ha="right", va="bottom")
+    # All panels share it: set before the last is drawn it would cut that off.
+    panels[0, 0].set_ylim(bottom=0)
+    outside_legend(figure, panels[0, 0])
+    panels[-1, 0].set_xlabel("seconds")
+    return figure
+
+
+def note(axes: Axes, text: str, place: tuple[float, float], away: tuple[int, int], units: tuple[str, str], **align: Any) -> None:
+    """A few words beside a place."""
+    axes.annotate(text, place, away, xycoords=units, textcoords="offset points", fontsize=8.5, **align)
+
+
+def impact(run: Run, theme: Theme) -> Figure:
+    """Rows per second over the time inside a transaction, one panel for each number of threads."""
+    cells: dict[int, list[tuple[str, str]]] = {}
+    for label in run.labels:
+        task = next(it.task for it in run.series if it.label == label)
+        think = task["shape"]["think"]
+        name = "no think" if think["us"] == 0 else f"{think['us']} us {'busy' if think['kind'] == 'busy' else 'waiting'}"
+        cells.setdefault(task["threads"], []).append((name, label))
+    figure, panels = pyplot.subplots(1, len(cells), figsize=(8, 4), squeeze=False, sharey=True)
+    for axes, (threads, points) in zip(panels[0], sorted(cells.items())):
+        for engine, marker in zip(run.engines, MARKERS * 3):
+            found = [(name, spread.median) for name, label in points if (series := run.of(engine, label)) and (spread := series.spread("rows_per_s"))]
+            if found:
+                names, values = zip(*found)
+                shade = colour(theme, engine)
+                axes.plot(names, values, line_style(engine), marker=marker, color=shade, label=engine, markersize=5)
+        axes.set_title(f"{threads} threads" if threads > 1 else "1 thread", loc="left", fontsize=10)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(rate_text))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.tick_params(axis="x", labelrotation=20, labelsize=8.5)
+    panels[0, 0].set_ylabel("rows/s")
+    outside_legend(figure, panels[0, 0])
+    return figure
+
+
+def outside_legend(figure: Figure, axes: Axes) -> None:
+    """One legend for all panels, above them, where it hides nothing."""
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=4)
+
+
 def bars(run: Run, theme: Theme) -> Figure:
     rows = [(label, series) for label in run.labels for series in present(run, label)]
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.27 * len(rows)))
@@ -200,8 +277,9 @@ def bars(run: Run, theme: Theme) -> Figure:
         assert spread is not None, "present"
         axes.barh(place, spread.median, 0.74, color=colour(theme, series.engine))
         axes.plot([spread.least, spread.most], [place, place], color=theme.ink, linewidth=1)
-        ratio = run.ratio(series.engine, label)
-        note = "" if ratio is None or series.engine == "stock" else f"   {ratio.median:.2f}x stock"
+        to = "stock" if "stock" in run.engines else "stock-normal"
+        ratio = run.ratio(series.engine, label, to)
+        note = "" if ratio is None or series.engine == to else f"   {ratio.median:.2f}x {to}"
         axes.annotate(rate_text(float(f"{spread.median:.3g}")) + note, (spread.most, place), (5, 0), textcoords="offset points", va="center", fontsize=8.5)
     axes.margins(x=0.22)
     axes.set_xlim(left=0)
@@ -228,13 +306,18 @@ def lines(axes: Axes, run: Run, theme: Theme, counts: dict[str, int], what: str)
     axes.set_xticks(list(counts.values()), list(counts))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yscale("log")
+    # A scale of less than two decades has names for 2 and 5, too.
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.legend(loc="best")
+    outside_legend(axes.figure, axes)  # type: ignore[arg-type]
 
 
 def numbers(run: Run) -> dict[str, int]:
     """Labels and how many clients each means, if that is all in which they differ."""
     counts: dict[str, int] = {}
+    if run.name == "claim":
+        # Some of its workers are threads, others processes.
+        return counts
     others = set()
     for label in run.labels:
         task = next(it for it in run.series if it.label == label).task
@@ -258,6 +341,6 @@ def name_rows(axes: Axes, rows: list[tuple[str, Series]]) -> None:
         names.append(f"{label}   {series.engine}" if label != before else series.engine)
         before = label
     axes.set_yticks(range(len(rows)), names, fontsize=8.5)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)

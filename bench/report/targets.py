@@ -1,0 +1,167 @@
+"""What Manyhands set out to reach, and whether these measurements show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterator, Optional
+
+from measurements import OURS, STOCK, WAL_LIMIT_BYTES, Run, Series, Spread
+
+Judged = tuple[str, bool]
+"""What was measured, in words, and whether it is enough."""
+
+WAL_SLACK_BYTES = 4 << 20
+"""What was in the queue already when the limit was reached, and what lies between two looks of the checkpointer."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    workload: str
+    target: str
+    measured: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Target:
+    workload: str
+    label: Optional[str]
+    """The line that it is about; `None`: the last."""
+    text: str
+    judge: Callable[[Run, str], Optional[Judged]]
+    """`None` where something that it takes was not measured."""
+
+
+def share(spread: Spread) -> str:
+    return f"{spread.median:.2f}x ({spread.least:.2f} to {spread.most:.2f})"
+
+
+def times(least: float, to: str = STOCK, ours: str = OURS) -> Callable[[Run, str], Optional[Judged]]:
+    """Commits per second, relative to another engine's."""
+
+    def judge(run: Run, label: str) -> Optional[Judged]:
+        ratio = run.ratio(ours, label, to)
+        return (share(ratio), ratio.median >= least) if ratio else None
+
+    return judge
+
+
+def figure(pick: str, write: Callable[[float], str], enough: Callable[[float], bool]) -> Callable[[Run, str], Optional[Judged]]:
+    """One figure of ours."""
+
+    def judge(run: Run, label: str) -> Optional[Judged]:
+        spread = (series := run.of(OURS, label)) and series.spread(pick)
+        return (write(spread.median), enough(spread.median)) if spread else None
+
+    return judge
+
+
+def milliseconds(value: float) -> str:
+    return f"{value / 1e3:.2f} s" if value >= 1e3 else f"{value:.3g} ms"
+
+
+def nothing_refused(run: Run, label: str) -> Optional[Judged]:
+    series = run.of(OURS, label)
+    return (f"{series.errors} refused", series.errors == 0) if series and series.figures else None
+
+
+def p99_of_stock_normal(run: Run, label: str) -> Optional[Judged]:
+    pair = both(run, label, "stock-normal", "p99_ms")
+    return pair and (f"{milliseconds(pair[0])} and {milliseconds(pair[1])}", pair[0] <= 0.1 * pair[1])
+
+
+def memory_over_stock(run: Run, label: str) -> Optional[Judged]:
+    pair = both(run, label, "stock-normal", "memory_bytes")
+    return pair and (f"{(pair[0] - pair[1]) / 1e6:+.0f} MB", pair[0] - pair[1] <= 50e6)
+
+
+def both(run: Run, label: str, other: str, what: str) -> Optional[tuple[float, float]]:
+    ours, theirs = run.of(OURS, label), run.of(other, label)
+    one, two = ours and ours.spread(what), theirs and theirs.spread(what)
+    return (one.median, two.median) if one and two else None
+
+
+def best_peer(run: Run, label: str) -> Optional[Judged]:
+    peers = [engine for engine in run.engines if not engine.startswith((OURS, STOCK))]
+    ratios = [(ratio, engine) for engine in peers if (ratio := run.ratio(OURS, label, engine))]
+    if not ratios:
+        return None
+    ratio, engine = min(ratios, key=lambda it: it[0].median)
+    return f"{share(ratio)}, {engine}", ratio.median > 2
+
+
+def beside_the_long_job(run: Run, label: str) -> Optional[Judged]:
+    alone, beside = run.of(OURS, run.labels[0]), run.of(OURS, label)
+    one, two = alone and alone.spread("p99_ms"), beside and beside.spread("p99_ms")
+    if not one or not two:
+        return None
+    return f"{milliseconds(one.median)} alone, {milliseconds(two.median)} beside", two.median <= 2 * one.median
+
+
+def bounded_wal(run: Run, label: str) -> Optional[Judged]:
+    limited = run.of("manyhands-wal-limit", label)
+    if limited is None or not limited.figures:
+        return None
+    longest = max(longest_wal(limited), default=0)
+    named = all((figures.get("reader") or {}).get("named") for figures in limited.figures)
+    text = f"{longest / 1e6:.0f} MB at a limit of {WAL_LIMIT_BYTES / 1e6:.0f} MB, the reader's process {'' if named else 'not '}named"
+    return text, longest <= WAL_LIMIT_BYTES + WAL_SLACK_BYTES and named
+
+
+def longest_wal(series: Series) -> Iterator[int]:
+    for figures in series.figures:
+        yield max((bytes_ for _, bytes_, _ in figures["wal"]), default=0)
+
+
+NONE_AGAIN = figure("retries_per_100", lambda value: f"{value:.3g} retries per 100", lambda value: value == 0)
+LEAST_SERVED = figure("share_least", lambda value: f"{value:.2f} of the mean", lambda value: value >= 0.5)
+
+TARGETS = [
+    Target("storm", None, "10 times stock SQLite's writes/s (set for 1,000 processes)", times(10)),
+    Target("storm", None, "no write is refused", nothing_refused),
+    Target("storm", None, "p99.9 below 50 ms", figure("p999_ms", milliseconds, lambda value: value < 50)),
+    Target("storm-python", None, "10 times stock SQLite's writes/s (set for 1,000 processes)", times(10)),
+    Target("storm-python", None, "p99.9 below 500 ms", figure("p999_ms", milliseconds, lambda value: value < 500)),
+    Target("storm-python", None, "longest below 2 s", figure("max_ms", milliseconds, lambda value: value < 2000)),
+    Target("threads", "1 thread", "0.95 times stock SQLite: an idle queue costs nothing", times(0.95)),
+    Target("threads-normal", "1 thread", "0.95 times stock SQLite, both at NORMAL", times(0.95, "stock-normal", "manyhands-normal")),
+    Target("threads", "8 threads", "2.5 times stock SQLite", times(2.5)),
+    Target("threads", "64 threads", "7 times stock SQLite", times(7)),
+    Target("threads", "64 threads", "more than stock SQLite at NORMAL with a mutex", times(1, "stock-mutex-normal")),
+    Target("threads", "256 threads", "10 times stock SQLite", times(10)),
+    Target("threads", "256 threads", "more than stock SQLite at NORMAL with a mutex", times(1, "stock-mutex-normal")),
+    Target("threads", "256 threads", "no write is refused", nothing_refused),
+    Target("threads", "256 threads", "p99.9 below 100 ms", figure("p999_ms", milliseconds, lambda value: value < 100)),
+    Target("threads", "256 threads", "the least-served thread has half of the mean", LEAST_SERVED),
+    Target("clients", "8 processes x 1000 clients", "at FULL twice what stock SQLite does at NORMAL", times(2, "stock-normal")),
+    Target("clients", "8 processes x 1000 clients", "p99 a tenth of that of stock SQLite", p99_of_stock_normal),
+    Target("clients", "8 processes x 1000 clients", "at most 50 MB of memory more", memory_over_stock),
+    Target("counter", "64 writers", "8 times stock SQLite", times(8)),
+    Target("counter", "64 writers", "nothing is run again by the application", NONE_AGAIN),
+    Target("counter-in-transaction", "64 writers, BEGIN", "8 times stock SQLite", times(8)),
+    Target("counter-in-transaction", "64 writers, BEGIN", "nothing is run again by the application", NONE_AGAIN),
+    Target("think", "no think, 8 threads", "1.5 times stock SQLite", times(1.5)),
+    Target("think", "1000 us busy, 8 threads", "1.8 times stock SQLite (2 cores allow 2.4)", times(1.8)),
+    Target("think", "1000 us waiting, 8 threads", "5 times stock SQLite", times(5)),
+    Target("think", "1000 us waiting, 16 threads", "8 times stock SQLite", times(8)),
+    Target("think", "1000 us waiting, 8 threads", "more than twice the best peer", best_peer),
+    Target("transfer", "10000 accounts, 200 us waiting, 8 threads", "1.2 times Turso, strictly serializable", times(1.2, "turso")),
+    Target("transfer", "100 accounts, 200 us busy, 8 threads", "not less than stock SQLite: optimism is no loss", times(1)),
+    Target("orm", "8 threads", "3 times stock SQLite", times(3)),
+    Target("orm", "64 threads", "3 times stock SQLite", times(3)),
+    Target("mixed", None, "the short writers' p99 at most twice that without the long job", beside_the_long_job),
+    Target("endless-reader", None, "the WAL is bounded by policy, and the reader named", bounded_wal),
+]
+
+
+def verdicts(runs: list[Run]) -> list[Verdict]:
+    """All targets that these runs can tell about, in the order of the runs."""
+    found = []
+    for run in runs:
+        for target in TARGETS:
+            label = target.label or run.labels[-1]
+            if target.workload != run.name or label not in run.labels:
+                continue
+            if judged := target.judge(run, label):
+                found.append(Verdict(run.name, f"{label}: {target.text}", *judged))
+    return found
