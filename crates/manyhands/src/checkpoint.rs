@@ -5,7 +5,7 @@
 //! WAL at its beginning: the file is kept and overwritten, never longer than the limit plus one
 //! batch. With such a reader the WAL grows; the leader tries again each time it has grown by another
 //! quarter of the limit, and tells all members how much is held back. Whoever was given a limit
-//! ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`wait_for_room`]).
+//! ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
