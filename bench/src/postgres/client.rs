@@ -50,7 +50,7 @@ impl OpenPostgres {
             // A blank would end the option.
             Isolation::ReadCommitted => "read\\ committed",
         };
-        config.application_name(label).options(&format!(
+        config.application_name(label).options(format!(
             "-c default_transaction_isolation={isolation} -c lock_timeout={}",
             timeout.as_millis()
         ));
