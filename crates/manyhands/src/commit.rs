@@ -284,6 +284,7 @@ mod tests {
             began: Instant::now(),
             deadline,
             interrupt: &interrupt,
+            wal_bytes_limit: u64::MAX,
         };
         let queue = file.queue();
         let published = client.publish(&queue, Kind::Request, b"a request");
