@@ -167,7 +167,8 @@ pub(crate) fn wake(_bell: &AtomicU32) {}
 /// The processor that runs this thread, as far as that matters: it may be another one at once.
 #[cfg(not(any(loom, shuttle)))]
 fn processor() -> u32 {
-    rustix::thread::sched_getcpu() as u32
+    // A kernel that does not tell says -1.
+    rustix::thread::sched_getcpu() as u32 & 0xFFFF
 }
 
 #[cfg(any(loom, shuttle))]

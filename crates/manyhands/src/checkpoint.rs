@@ -45,6 +45,10 @@ impl Checkpointer {
         connection: &Connection,
         frames: u32,
     ) {
+        if frames == 0 {
+            // Nothing was written: that tells nothing of the WAL.
+            return;
+        }
         let next_at = match self.next_at.load(Ordering::Relaxed) {
             0 => limits::CHECKPOINT_FRAMES,
             frames => frames,
@@ -61,7 +65,14 @@ impl Checkpointer {
         self.checkpoint(file, queue, connection, frames);
     }
 
-    fn checkpoint(&self, file: &DatabaseFile, queue: &Queue, connection: &Connection, frames: u32) {
+    /// False when it failed for another reason than that somebody has the file in use.
+    fn checkpoint(
+        &self,
+        file: &DatabaseFile,
+        queue: &Queue,
+        connection: &Connection,
+        frames: u32,
+    ) -> bool {
         crash::point("before-checkpoint");
         let result = connection.checkpoint(CheckpointMode::Passive);
         crash::point("after-checkpoint");
@@ -82,11 +93,14 @@ impl Checkpointer {
             Err(error) if error.code.is_busy() => None,
             Err(error) => {
                 tracing::warn!(%error, frames, "the checkpoint failed; the WAL grows until one succeeds");
+                let frames = frames.max(limits::CHECKPOINT_FRAMES);
                 self.next_at.store(frames + limits::CHECKPOINT_FRAMES / 4, Ordering::Relaxed);
                 Some(error.to_string())
             }
         };
+        let works = error.is_none();
         *lock(&self.last_error) = error;
+        works
     }
 
     /// Tells all members how much a reader holds back, and the log who it is, each time that it is twice as much.
@@ -143,14 +157,16 @@ impl Client<'_> {
             if self.interrupt.forget() {
                 return Err(Error::new(ErrorKind::Interrupted));
             }
-            if let Some(mut lead) = queue.try_lead(self.label) {
+            let lead = queue.try_lead(self.label).or_else(|| queue.try_succeed(self.label));
+            if let Some(mut lead) = lead {
                 recover::settle(self.file, &mut lead, self.deadline)?;
                 let mut executor = self.file.executor(queue)?;
                 let connection = executor.get().connection();
-                self.file.checkpoint.checkpoint(self.file, queue, connection, 0);
+                let works = self.file.checkpoint.checkpoint(self.file, queue, connection, 0);
                 drop(executor);
                 lead.release();
-                if !self.lacks_room(queue) {
+                // A checkpoint that fails is no reader that could be waited for.
+                if !works || !self.lacks_room(queue) {
                     break;
                 }
             }

@@ -147,10 +147,15 @@ impl Client<'_> {
     fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
         // Somebody else was called to lead, and has not come.
         let mut impatient = false;
+        // No leader executes a turn.
+        let mut is_turn = published.is_turn();
         loop {
-            match published.stage() {
+            let stage = published.stage();
+            is_turn |= stage == Some(Stage::MustLead);
+            match stage {
                 Some(Stage::Answered) => return Ok(End::Answered),
-                Some(Stage::PassedOver) => return self.publish_again(queue, published),
+                Some(Stage::PassedOver) if is_turn => return Ok(End::Again),
+                Some(Stage::PassedOver) => return self.publish_again(queue),
                 Some(Stage::Waiting | Stage::MustLead) => {
                     if (impatient || published.may_lead())
                         && let Some(lead) = queue.try_lead(self.label)
@@ -195,21 +200,20 @@ impl Client<'_> {
         }
     }
 
-    /// The slot is another's, or nobody's. A turn was passed over; nobody has executed that. But of a request
-    /// it may also be that somebody wrote over its slot while a leader executed it. Such a leader notices at
-    /// the end of its batch, and retires the queue: until then it is not published again.
-    fn publish_again(&self, queue: &Arc<Queue>, published: &Published) -> Result<End, Error> {
+    /// The slot is another's, or nobody's: the request was passed over as a turn, or somebody wrote over its
+    /// slot while a leader executed it. Such a leader notices at the end of its batch, and retires the queue:
+    /// until then it is not published again.
+    fn publish_again(&self, queue: &Arc<Queue>) -> Result<End, Error> {
         let progress = queue.progress();
-        while !published.is_turn() && queue.is_led() && queue.progress() == progress {
-            if self.deadline.has_passed() || queue.try_succeed(self.label).is_some() {
+        while queue.is_led() && queue.progress() == progress {
+            let over = self.deadline.has_passed() || self.interrupt.is_asked();
+            if over || queue.try_succeed(self.label).is_some() {
+                self.interrupt.forget();
                 return Err(self.outcome_unknown());
             }
             std::thread::sleep(limits::BUSY_SLEEP);
         }
-        if published.is_turn() || queue.is_sound() {
-            return Ok(End::Again);
-        }
-        Err(self.outcome_unknown())
+        if queue.is_sound() { Ok(End::Again) } else { Err(self.outcome_unknown()) }
     }
 
     fn serve(&self, lead: Lead, published: &mut Published) -> Result<Option<Lead>, Error> {

@@ -55,7 +55,9 @@ impl Connection {
 
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
-        self.client(file).lead_if_idle()
+        // It does not wait: for who may be the reader itself there are other ways.
+        let wal_bytes_limit = self.settings.wal_bytes_limit;
+        Client { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
     }
 
     /// Waits for the turn of the main database.
@@ -66,12 +68,17 @@ impl Connection {
     }
 
     pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
+        let limit = self.settings.wal_bytes_limit;
+        // Who reads, or holds another turn, could wait for itself.
+        let waits_for_room = limit != u64::MAX
+            && self.turns.is_empty()
+            && self.sqlite().transaction() == sqlite::Transaction::None;
         Client {
             file,
             label: &self.settings.label,
             began: Instant::now(),
             deadline: Deadline::after(self.settings.timeout),
-            wal_bytes_limit: self.settings.wal_bytes_limit,
+            wal_bytes_limit: if waits_for_room { limit } else { u64::MAX },
             interrupt: &self.interrupt,
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use manyhands::{Connection, Database, Error, params};
+use manyhands::{Connection, Database, Error, TransactionMode, params};
 
 use crate::stage::{
     Actor, INSERT, Stage, assert_sound, connect, execute, in_time, items, listen, refused, say,
@@ -49,6 +49,23 @@ pub fn read_endlessly(path: &Path) {
     transaction.commit().expect("ends");
     say("ended");
     listen();
+}
+
+/// The part of an actor without a limit: a transaction of its own reads while it writes far beyond the limit
+/// of others. It holds the turn when it says so.
+pub fn hold_back_and_lead(path: &Path) {
+    let database = Database::open(path).expect("opens");
+    let mut reading = connect(&database);
+    let mut transaction = reading.read_transaction().expect("begins");
+    items(&mut transaction);
+    let mut writing = connect(&database);
+    for _ in 0..2 * LIMIT / 200_000 {
+        execute(&mut writing, LARGE);
+    }
+    let turn = writing.begin_immediate().expect("its turn");
+    say("leading");
+    listen();
+    drop((turn, transaction));
 }
 
 type Write = fn(&mut Connection) -> Result<(), Error>;
@@ -196,5 +213,45 @@ fn without_a_limit_nobody_waits() {
             shell(&stage.path(), "SELECT count(*) FROM item"),
             items(&mut connection).to_string()
         );
+    });
+}
+
+/// The leader was killed while the WAL was full. Whoever had a limit waited for room before it could see that
+/// the leader was dead, and nobody else came: all writes failed for ever.
+#[test]
+fn a_leader_dies_while_the_wal_is_full() {
+    in_time(|| {
+        let stage = Stage::new();
+        drop(stage.database_with_items());
+        let database = limited(&stage.path(), Duration::from_secs(10));
+        let mut connection = connect(&database);
+        let actor = Actor::start("hold back and lead", &stage.path());
+        assert_eq!(actor.hear(), "leading");
+        assert!(database.statistics().expect("a queue").wal_bytes_held_back > LIMIT);
+        let killed = Command::new("kill").args(["-KILL", &actor.pid().to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+        execute(&mut connection, INSERT);
+    });
+}
+
+/// A transaction that has to go on in its turn held back the WAL itself, and waited for itself.
+#[test]
+fn a_transaction_does_not_wait_for_itself() {
+    in_time(|| {
+        let stage = Stage::new();
+        let unlimited = stage.database_with_items();
+        let builder = Database::builder(stage.path()).wal_bytes_limit(LIMIT).timeout(SHORT);
+        let cautious = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
+        let mut connection = connect(&cautious);
+        execute(&mut connection, "BEGIN");
+        execute(&mut connection, INSERT);
+        let mut other = connect(&unlimited);
+        for _ in 0..2 * LIMIT / 200_000 {
+            execute(&mut other, LARGE);
+        }
+        assert!(cautious.statistics().expect("a queue").wal_bytes_held_back > LIMIT);
+        // To read, after it has written, it goes on in its turn.
+        assert!(items(&mut connection) > 1);
+        execute(&mut connection, "COMMIT");
     });
 }

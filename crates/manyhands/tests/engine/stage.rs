@@ -230,6 +230,7 @@ fn an_actor_plays_its_part() {
     match part.as_str() {
         "hold the turn" => crate::waiting::hold_the_turn(&path),
         "read endlessly" => crate::endless_reader::read_endlessly(&path),
+        "hold back and lead" => crate::endless_reader::hold_back_and_lead(&path),
         "keep it open" => crate::surroundings::keep_it_open(&path),
         "open at once" => crate::surroundings::open_at_once(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
