@@ -449,7 +449,10 @@ impl Lead {
     }
 
     fn answer_slot(&mut self, slot: usize, executed: SlotWord) {
-        if self.queue.slot(slot).advance(executed, executed.with(SlotState::Answered)) {
+        let place = self.queue.slot(slot);
+        // A turn would mean that it was passed over.
+        place.kind.store(Kind::Request.to_bits(), Ordering::Relaxed);
+        if place.advance(executed, executed.with(SlotState::Answered)) {
             self.answered.push(slot);
         } else if !planted("answer-before-commit") {
             // Only the leader moves an executed slot. Its owner must not publish this request again.
@@ -478,7 +481,7 @@ impl Lead {
 
     /// Calls the owner of the turn `entry`, which is at the head. An owner that died, or that did not
     /// answer the call for 100 ms, is passed over: then this returns true, and the next entry is at
-    /// the head.
+    /// the head. One that lives finds that out by itself: see [`Stage::PassedOver`](crate::Stage).
     pub fn call(&mut self, entry: &Entry) -> bool {
         let slot = self.queue.slot(entry.slot);
         let now = now_ns();
@@ -488,8 +491,11 @@ impl Lead {
             slot.called_ns.store(now, Ordering::Relaxed);
         }
         let silent = called != 0 && now.saturating_sub(called) > CALL_PATIENCE_NS;
-        if silent || !self.queue.region.lives(entry.word.member) {
+        if !self.queue.region.lives(entry.word.member) {
             return self.queue.free(entry.slot, entry.word);
+        }
+        if silent {
+            return slot.advance(entry.word, entry.word.with(SlotState::Answered));
         }
         wait::ring(slot);
         false

@@ -382,8 +382,10 @@ pub enum Stage {
     Executing,
     /// The answer is there.
     Answered,
-    /// The leader called this turn and got no reply, so it went on: publish again.
+    /// The leader called this turn and got no reply, so it went on: nobody has executed it. Publish again.
     PassedOver,
+    /// Somebody has written over the slot: whether a leader executes the request, nobody can tell.
+    Gone,
 }
 
 /// A request in the queue. Dropping it withdraws the request if no leader has taken it yet.
@@ -410,16 +412,16 @@ impl Published {
         let slot = self.queue.slot(self.slot);
         let word = slot.load()?;
         if word.ticket != self.pending.ticket || word.member != self.pending.member {
-            return Some(Stage::PassedOver);
+            return Some(Stage::Gone);
         }
+        let is_turn = || Kind::from_bits(slot.kind.load(Ordering::Relaxed)) == Kind::Turn;
         Some(match word.state {
-            SlotState::Pending => match Kind::from_bits(slot.kind.load(Ordering::Relaxed)) {
-                Kind::Turn => Stage::MustLead,
-                Kind::Request => Stage::Waiting,
-            },
+            SlotState::Pending if is_turn() => Stage::MustLead,
+            SlotState::Pending => Stage::Waiting,
             SlotState::Taken | SlotState::Executed => Stage::Executing,
+            SlotState::Answered if is_turn() => Stage::PassedOver,
             SlotState::Answered => Stage::Answered,
-            SlotState::Free | SlotState::Claimed => Stage::PassedOver,
+            SlotState::Free | SlotState::Claimed => Stage::Gone,
         })
     }
 
@@ -488,7 +490,7 @@ impl Drop for Published {
         // next sweep after this member's end, with its block.
         let freed =
             self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
-        if freed || self.stage() == Some(Stage::PassedOver) {
+        if freed || self.stage() == Some(Stage::Gone) {
             self.free_block();
         }
         if freed {

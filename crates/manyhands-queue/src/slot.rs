@@ -8,8 +8,8 @@
 //! |-----------|----------------|-----------------------------------------------------------------------|
 //! | Free      | anybody        | Claimed (a client takes it)                                           |
 //! | Claimed   | its owner      | Pending (published), Free (given back, or the owner died)             |
-//! | Pending   | owner, leader  | Taken (leader), Free (withdrawn, passed over, or the owner died),     |
-//! |           |                | Claimed (somebody else drew the ticket)                               |
+//! | Pending   | owner, leader  | Taken (leader), Free (withdrawn, or the owner died), Answered (a turn |
+//! |           |                | that was passed over), Claimed (somebody else drew the ticket)        |
 //! | Taken     | the leader     | Executed (answer written), Pending (to be executed again)             |
 //! | Executed  | the leader     | Answered (committed), Pending (not committed: executed again)         |
 //! | Answered  | its owner      | Free (answer read, or the owner died)                                 |
@@ -63,7 +63,7 @@ impl SlotState {
             (self, next),
             (Free, Claimed)
                 | (Claimed, Pending | Free)
-                | (Pending, Taken | Free | Claimed)
+                | (Pending, Taken | Answered | Free | Claimed)
                 | (Taken, Executed | Pending)
                 | (Executed, Answered | Pending)
                 | (Answered, Free)

@@ -147,15 +147,13 @@ impl Client<'_> {
     fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
         // Somebody else was called to lead, and has not come.
         let mut impatient = false;
-        // No leader executes a turn.
-        let mut is_turn = published.is_turn();
         loop {
-            let stage = published.stage();
-            is_turn |= stage == Some(Stage::MustLead);
-            match stage {
+            match published.stage() {
                 Some(Stage::Answered) => return Ok(End::Answered),
-                Some(Stage::PassedOver) if is_turn => return Ok(End::Again),
-                Some(Stage::PassedOver) => return self.publish_again(queue),
+                Some(Stage::PassedOver) => return Ok(End::Again),
+                // No leader executes what asked for its turn.
+                Some(Stage::Gone) if published.is_turn() => return Ok(End::Again),
+                Some(Stage::Gone) => return self.publish_again(queue),
                 Some(Stage::Waiting | Stage::MustLead) => {
                     if (impatient || published.may_lead())
                         && let Some(lead) = queue.try_lead(self.label)
@@ -200,9 +198,8 @@ impl Client<'_> {
         }
     }
 
-    /// The slot is another's, or nobody's: the request was passed over as a turn, or somebody wrote over its
-    /// slot while a leader executed it. Such a leader notices at the end of its batch, and retires the queue:
-    /// until then it is not published again.
+    /// Somebody wrote over the request's slot, perhaps while a leader executed it. Such a leader notices at
+    /// the end of its batch, and retires the queue: until then it is not published again.
     fn publish_again(&self, queue: &Arc<Queue>) -> Result<End, Error> {
         let progress = queue.progress();
         while queue.is_led() && queue.progress() == progress {
@@ -230,7 +227,8 @@ impl Client<'_> {
         match published.stage() {
             Some(Stage::Waiting | Stage::MustLead) if published.withdraw() => Ok(Some(End::Again)),
             Some(Stage::Answered) => Ok(Some(End::Answered)),
-            None | Some(Stage::PassedOver) => Err(self.outcome_unknown()),
+            Some(Stage::PassedOver) => Ok(Some(End::Again)),
+            None | Some(Stage::Gone) => Err(self.outcome_unknown()),
             Some(_) if self.deadline.has_passed() => Err(self.outcome_unknown()),
             Some(_) => Ok(None),
         }

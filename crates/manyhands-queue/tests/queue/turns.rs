@@ -109,3 +109,26 @@ fn a_request_that_cannot_be_executed_becomes_a_turn() {
     assert_eq!((entry.kind, entry.ticket), (Kind::Turn, published.ticket()));
     assert!(lead.accept_turn(&entry, &mut published));
 }
+
+/// A request that its leader gave back as a turn, whose owner was stopped then and passed over: it had never
+/// seen that it was a turn. The owner could not tell this from a slot that was written over while a leader
+/// executed it, and said that the outcome was unknown. Found by calls that fail while others are stopped.
+#[test]
+fn who_was_passed_over_knows_that_nobody_executed_it() {
+    let place = Place::new();
+    let queue = place.join();
+    let published = publish(&queue, Kind::Request, b"for its owner alone");
+    let mut lead = queue.try_lead("").unwrap();
+    lead.begin_batch();
+    let entry = lead.next(None).unwrap();
+    assert!(lead.take(&entry, &mut Vec::new()));
+    lead.demand_turn(&entry);
+    lead.end_batch(&[], false);
+    let turn = lead.next(None).unwrap();
+    wait_until("the owner was silent for too long", || lead.call(&turn));
+    assert!(lead.next(None).is_none());
+    assert_eq!(published.stage(), Some(Stage::PassedOver));
+    lead.release();
+    drop(published);
+    assert_eq!(submit(&queue, b"next"), reversed(b"next"));
+}
