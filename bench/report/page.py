@@ -54,7 +54,6 @@ REASONS = {
     ("threads", STOCK): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("threads-normal", "stock-normal"): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("think", STOCK): "a transaction whose statements others have overtaken executes them once more at its commit",
-    ("think", "turso"): "a row costs more instructions on a fork of SQLite's cache than in Turso's memory, and Turso looks for no change of what was read",
     ("transfer", "turso"): "snapshot isolation does not ask whether what was read is still so; Manyhands executes the reads again",
     ("counter", "stock-mutex"): "one writer alone gains nothing from a queue, and each write pays for a look at it",
     ("clients", "stock-normal"): "stock SQLite at NORMAL syncs only at checkpoints, Manyhands at FULL for each batch",

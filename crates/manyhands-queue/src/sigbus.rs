@@ -15,6 +15,9 @@ use crate::layout::FILE_BYTES;
 /// How many mappings are watched over at once. More are not protected.
 const MAPPINGS_MAX: usize = 1024;
 
+/// How often the handler asks for memory.
+const TRIES: u32 = 3;
+
 /// Addresses of mappings; 0 for a free place. Atomics, since nothing else is safe in a signal handler.
 static MAPPINGS: [AtomicUsize; MAPPINGS_MAX] = [const { AtomicUsize::new(0) }; MAPPINGS_MAX];
 
@@ -83,7 +86,7 @@ fn heal(fault: usize) -> bool {
     let errno_before = unsafe { *errno };
     // SAFETY: replaces a mapping of ours, of exactly this length, by one that is as readable and
     // writable. Its users hold atomics, for which any bits are valid.
-    let mapped = unsafe {
+    let replace = || unsafe {
         libc::mmap(
             address as *mut c_void,
             FILE_BYTES,
@@ -93,9 +96,11 @@ fn heal(fault: usize) -> bool {
             0,
         )
     };
+    // Not to get the memory is the process's death.
+    let mapped = (0..TRIES).any(|_| replace() != libc::MAP_FAILED);
     // SAFETY: as above.
     unsafe { *errno = errno_before };
-    mapped != libc::MAP_FAILED
+    mapped
 }
 
 /// Does what would have been done without us.

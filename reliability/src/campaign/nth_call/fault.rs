@@ -45,6 +45,11 @@ impl Fault {
         self.call == "fcntl" && self.ever
     }
 
+    /// No memory ever comes, also not in the place of a truncated queue file: SIGBUS ends the process then.
+    pub fn takes_all_memory(&self) -> bool {
+        self.call == "mmap" && self.ever
+    }
+
     /// Whether the case makes sense: only a dead process cannot be interrupted for ever.
     fn is_sensible(&self) -> bool {
         match (self.call.as_str(), self.what.as_str()) {
