@@ -23,6 +23,8 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::mm::{self, MapFlags, MremapFlags, ProtFlags};
 
+use crate::vfs::FRAME_HEADER_BYTES;
+
 /// Bytes of a region of the wal-index (<https://sqlite.org/walformat.html>, 2).
 const REGION_BYTES: usize = 32 * 1024;
 /// Bytes of the header, of which the region begins with two copies.
@@ -72,9 +74,15 @@ impl WalIndexHeader {
         }
     }
 
+    /// How much of the -wal file a frame takes: its header and a page
+    /// (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
+    pub fn frame_bytes(&self) -> u64 {
+        u64::from(self.page_bytes) + FRAME_HEADER_BYTES as u64
+    }
+
     /// Number of the frame that starts at `offset` in the -wal file; `None` when none does.
     pub fn frame_at(&self, offset: u64) -> Option<u64> {
-        let frame_bytes = u64::from(self.page_bytes) + 24;
+        let frame_bytes = self.frame_bytes();
         let past_header = offset.checked_sub(32)?;
         past_header.is_multiple_of(frame_bytes).then_some(past_header / frame_bytes + 1)
     }

@@ -112,7 +112,7 @@ impl Checkpointer {
         done: &Checkpointed,
     ) {
         let Some(header) = connection.wal_index() else { return };
-        let bytes = u64::from(done.frames) * (u64::from(header.page_bytes) + FRAME_HEADER_BYTES);
+        let bytes = u64::from(done.frames) * header.frame_bytes();
         queue.note_held_back(bytes, u64::from(done.frames_done));
         if bytes < self.named_at.load(Ordering::Relaxed).max(limits::WAL_BYTES_NOTABLE) {
             return;
@@ -131,9 +131,6 @@ impl Checkpointer {
         lock(&self.last_error).clone()
     }
 }
-
-/// Bytes of the header of each frame of a WAL (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
-const FRAME_HEADER_BYTES: u64 = 24;
 
 /// False while a reader holds back more of the WAL than `bytes_limit`.
 pub(crate) fn has_room(queue: &Queue, bytes_limit: u64) -> bool {
