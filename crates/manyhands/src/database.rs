@@ -138,9 +138,12 @@ pub(crate) struct DatabaseFile {
     /// A sync failed: this process writes no more to this file until it is opened anew.
     failed: AtomicBool,
     origin: Instant,
-    /// When [`DatabaseFile::look_around`] last looked, in nanoseconds since `origin`; 0 for never.
-    looked_ns: AtomicU64,
-    /// What it found: another SQLite program has the database open.
+    /// When the path was last seen to lead to the file, when the queue file was last seen in its place, and
+    /// when it was last looked for other SQLite programs: in nanoseconds since `origin`; 0 for never.
+    in_place_ns: AtomicU64,
+    queue_in_place_ns: AtomicU64,
+    foreign_ns: AtomicU64,
+    /// Another SQLite program had the database open then.
     foreign: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
     pub(crate) idle: IdleConnections,
@@ -171,7 +174,9 @@ impl DatabaseFile {
                 executor: Mutex::new(Some(executor)),
                 failed: AtomicBool::new(false),
                 origin: Instant::now(),
-                looked_ns: AtomicU64::new(0),
+                in_place_ns: AtomicU64::new(0),
+                queue_in_place_ns: AtomicU64::new(0),
+                foreign_ns: AtomicU64::new(0),
                 foreign: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
                 idle: IdleConnections::default(),
@@ -186,7 +191,7 @@ impl DatabaseFile {
         if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
-        if !self.is_in_place() {
+        if !self.was_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
         if let Some(open) = self.idle.take(settings) {
@@ -215,14 +220,39 @@ impl DatabaseFile {
     /// True while the path leads to the file that was opened.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_ours = |found: std::fs::Metadata| (found.dev(), found.ino()) == self.id;
-        std::fs::metadata(&self.path).is_ok_and(is_ours) || planted("replaced-unnoticed")
+        let is_in_place =
+            std::fs::metadata(&self.path).is_ok_and(is_ours) || planted("replaced-unnoticed");
+        if is_in_place {
+            self.note_in_place();
+        }
+        is_in_place
+    }
+
+    /// The same, some milliseconds ago at most.
+    fn was_in_place(&self) -> bool {
+        self.looked_lately(&self.in_place_ns) || self.is_in_place()
+    }
+
+    /// The path was just now seen to lead to the file.
+    pub(crate) fn note_in_place(&self) {
+        self.in_place_ns.store(self.now_ns(), Ordering::Relaxed);
+    }
+
+    fn now_ns(&self) -> u64 {
+        (self.origin.elapsed().as_nanos() as u64).max(1)
+    }
+
+    fn looked_lately(&self, at_ns: &AtomicU64) -> bool {
+        let at_ns = at_ns.load(Ordering::Relaxed);
+        let ago_ns = self.now_ns().saturating_sub(at_ns);
+        at_ns != 0 && ago_ns < limits::LOOK_EVERY.as_nanos() as u64
     }
 
     /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
     /// it is not to be used again.
     pub(crate) fn may_close(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
-            || !self.is_in_place()
+            || !self.was_in_place()
             || !self.queue().has_other_members()
     }
 
@@ -284,28 +314,28 @@ impl DatabaseFile {
         Ok(queue)
     }
 
-    /// Looks, every few milliseconds, whether the files are still in their places, and whether other
-    /// SQLite programs have the database open.
+    /// Looks, every few milliseconds, whether the files are still in their places.
     fn look_around(&self, queue: &Queue) -> Result<(), Error> {
-        let now = self.origin.elapsed().as_nanos() as u64;
-        let last = self.looked_ns.load(Ordering::Relaxed);
-        if last != 0 && now.saturating_sub(last) < limits::LOOK_EVERY.as_nanos() as u64 {
-            return Ok(());
-        }
-        if !self.is_in_place() {
+        if !self.was_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
-        if !queue.is_in_place() {
-            queue.retire();
+        if !self.looked_lately(&self.queue_in_place_ns) {
+            if !queue.is_in_place() {
+                queue.retire();
+            }
+            self.queue_in_place_ns.store(self.now_ns(), Ordering::Relaxed);
         }
-        let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
-        self.foreign.store(foreign, Ordering::Relaxed);
-        self.looked_ns.store(now.max(1), Ordering::Relaxed);
         Ok(())
     }
 
-    /// True when another SQLite program had the database open when it was last looked.
+    /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
+    /// ask: with a thousand processes that have the file open, to look costs more than a request.
     pub(crate) fn has_foreign_connections(&self) -> bool {
+        if !self.looked_lately(&self.foreign_ns) {
+            let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
+            self.foreign.store(foreign, Ordering::Relaxed);
+            self.foreign_ns.store(self.now_ns(), Ordering::Relaxed);
+        }
         self.foreign.load(Ordering::Relaxed)
     }
 

@@ -86,6 +86,9 @@ pub(crate) fn find(path: &Path) -> Option<FileHandle> {
     let files = lock(&OPEN);
     let file = files.iter().find(|file| file.id() == id && file.is_usable())?;
     file.users.fetch_add(1, Ordering::Relaxed);
+    if path == file.path() {
+        file.note_in_place();
+    }
     let handle = FileHandle(Arc::clone(file));
     drop(files);
     drop(forks);

@@ -53,6 +53,11 @@ pub fn run(job: &str, engines: &Engines) -> Result<ExitCode> {
         Ok(report) => say(&Message::Report(Box::new(report)))?,
         Err(error) => say(&Message::Failed { reason: format!("{error:#}") })?,
     }
+    if matches!(job.task, Task::Storm { .. }) {
+        // Until the others are done too: a process that ends takes more time than several rounds, on whatever
+        // engine. The command kills us, or our stdin ends.
+        io::copy(&mut io::stdin(), &mut io::sink()).context("wait for the command")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ use manyhands::{Connection, Database, Error, Value, params};
 use tempfile::TempDir;
 
 /// How long anything here may take before it counts as hanging.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A directory with a database in it.
 pub struct Stage {
