@@ -191,7 +191,7 @@ impl DatabaseFile {
         if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
-        if !self.was_in_place() {
+        if !self.was_in_place(self.now_ns()) {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
         if let Some(open) = self.idle.take(settings) {
@@ -228,9 +228,9 @@ impl DatabaseFile {
         is_in_place
     }
 
-    /// The same, some milliseconds ago at most.
-    fn was_in_place(&self) -> bool {
-        self.looked_lately(&self.in_place_ns) || self.is_in_place()
+    /// The same, some milliseconds before `now_ns` at most.
+    fn was_in_place(&self, now_ns: u64) -> bool {
+        is_recent(&self.in_place_ns, now_ns) || self.is_in_place()
     }
 
     /// The path was just now seen to lead to the file.
@@ -242,17 +242,11 @@ impl DatabaseFile {
         (self.origin.elapsed().as_nanos() as u64).max(1)
     }
 
-    fn looked_lately(&self, at_ns: &AtomicU64) -> bool {
-        let at_ns = at_ns.load(Ordering::Relaxed);
-        let ago_ns = self.now_ns().saturating_sub(at_ns);
-        at_ns != 0 && ago_ns < limits::LOOK_EVERY.as_nanos() as u64
-    }
-
     /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
     /// it is not to be used again.
     pub(crate) fn may_close(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
-            || !self.was_in_place()
+            || !self.was_in_place(self.now_ns())
             || !self.queue().has_other_members()
     }
 
@@ -316,14 +310,15 @@ impl DatabaseFile {
 
     /// Looks, every few milliseconds, whether the files are still in their places.
     fn look_around(&self, queue: &Queue) -> Result<(), Error> {
-        if !self.was_in_place() {
+        let now_ns = self.now_ns();
+        if !self.was_in_place(now_ns) {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
-        if !self.looked_lately(&self.queue_in_place_ns) {
+        if !is_recent(&self.queue_in_place_ns, now_ns) {
             if !queue.is_in_place() {
                 queue.retire();
             }
-            self.queue_in_place_ns.store(self.now_ns(), Ordering::Relaxed);
+            self.queue_in_place_ns.store(now_ns, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -331,10 +326,11 @@ impl DatabaseFile {
     /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
     /// ask: with a thousand processes that have the file open, to look costs more than a request.
     pub(crate) fn has_foreign_connections(&self) -> bool {
-        if !self.looked_lately(&self.foreign_ns) {
+        let now_ns = self.now_ns();
+        if !is_recent(&self.foreign_ns, now_ns) {
             let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
             self.foreign.store(foreign, Ordering::Relaxed);
-            self.foreign_ns.store(self.now_ns(), Ordering::Relaxed);
+            self.foreign_ns.store(now_ns, Ordering::Relaxed);
         }
         self.foreign.load(Ordering::Relaxed)
     }
@@ -392,6 +388,12 @@ impl DatabaseFile {
             checkpoint_error: self.checkpoint.last_error(),
         }
     }
+}
+
+/// True when something was looked at so lately that it need not be looked at again.
+fn is_recent(at_ns: &AtomicU64, now_ns: u64) -> bool {
+    let at_ns = at_ns.load(Ordering::Relaxed);
+    at_ns != 0 && now_ns.saturating_sub(at_ns) < limits::LOOK_EVERY.as_nanos() as u64
 }
 
 /// The executor, in the hands of the leader.

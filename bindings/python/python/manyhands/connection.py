@@ -65,10 +65,12 @@ class Connection(_manyhands.Connection):
         # What `inspect.signature` shows of a connection, which can be called.
         __text_signature__ = "(sql, /)"
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            """The arguments are those of :func:`connect`."""
-            _warn_of_positional(len(args), "_sqlite3.Connection")
-            super().__init__(*args, **kwargs)
+        if sys.version_info >= (3, 13):
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                """The arguments are those of :func:`connect`."""
+                _warn_of_positional(len(args), "_sqlite3.Connection")
+                super().__init__(*args, **kwargs)
 
     @contextlib.contextmanager
     def transaction(self, mode: Optional[str] = None) -> Iterator[Connection]:
@@ -153,6 +155,8 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :raises OperationalError: when the file cannot be opened.
     :raises ValueError: for an argument that has no meaning.
     """
+    if len(args) <= 1 and "factory" not in kwargs:
+        return Connection(*args, **kwargs)
     _warn_of_positional(len(args), "sqlite3.connect")
     factory = kwargs.get("factory", args[5] if len(args) > 5 else Connection)
     if factory is Connection:
