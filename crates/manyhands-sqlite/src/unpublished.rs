@@ -15,6 +15,9 @@ use libsqlite3_sys as ffi;
 use crate::planted::planted;
 use crate::vfs::FRAME_HEADER_BYTES;
 
+/// Where a frame's page begins: a write at it or before it is of the frame itself.
+const PAGE_AT: i64 = FRAME_HEADER_BYTES as i64;
+
 /// Of a database file: its commit frame on the way.
 #[derive(Debug, Default)]
 pub(crate) struct Unpublished(Option<Frame>);
@@ -34,14 +37,16 @@ pub(crate) fn is_commit(header: &[u8; FRAME_HEADER_BYTES]) -> bool {
 }
 
 impl Unpublished {
-    /// SQLite is about to write a frame's header to the open -wal file `wal`.
+    /// SQLite is about to write a frame's header to the open -wal file `wal`. Of several commit frames the
+    /// first counts: where a write may damage its neighbours (`psow=0`), SQLite repeats the frame up to the
+    /// end of the sector, and a recovery reads none after one that is not whole.
     pub(crate) fn note(
         &mut self,
         header: &[u8; FRAME_HEADER_BYTES],
         wal: *mut ffi::sqlite3_file,
         offset: i64,
     ) {
-        self.0 = is_commit(header).then_some(Frame { wal, offset });
+        self.0 = if is_commit(header) { self.0.or(Some(Frame { wal, offset })) } else { None };
     }
 
     /// The frame was published; or its sync has failed; or the -wal file is about to be closed.
@@ -51,10 +56,11 @@ impl Unpublished {
 
     /// A write to the -wal file has failed. Returns what SQLite is to be told.
     pub(crate) fn write_failed(&mut self, code: c_int, offset: i64, count: c_int) -> c_int {
-        let of_it = |frame: &Frame| {
-            (0..=FRAME_HEADER_BYTES as i64).contains(&(offset - frame.offset))
-                // What the file does not reach is no frame for any recovery.
-                && frame.reaches(offset + i64::from(count))
+        let of_it = |frame: &Frame| match offset - frame.offset {
+            // What the file does not reach is no frame for any recovery.
+            0..=PAGE_AT => frame.reaches(offset + i64::from(count)),
+            // It is whole, and the one that repeats it is not.
+            after => after > 0,
         };
         self.0 = self.0.filter(of_it);
         self.take_back(code)

@@ -320,8 +320,12 @@ unsafe extern "C" fn write(
     code
 }
 
-/// Tells of a frame header that is about to be written, if it is a commit frame's.
+/// Tells of a frame header that is about to be written, if it is a commit frame's: of several, the first, as in
+/// [`Unpublished::note`].
 fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) {
+    if main.announced && is_commit(&header) {
+        return;
+    }
     main.announced = is_commit(&header) && !main.observer.is_null();
     if main.announced {
         // The writer, whose connection this is, is the only one to change the header.

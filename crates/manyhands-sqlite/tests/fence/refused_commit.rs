@@ -24,6 +24,11 @@ const GROWTH: i32 = 1;
 const GROWTH_AND_ERASURE: i32 = 2;
 /// The page of the commit frame is written, and the kernel says that it was not.
 const PAGE: i32 = 3;
+/// The page of the frame that repeats the commit frame is not written: the third, after the database's first page
+/// and the commit frame's own.
+const REPEATED_PAGE: i32 = 4;
+/// How many pages were written since then.
+static PAGES: AtomicI32 = AtomicI32::new(0);
 
 const PAGE_BYTES: usize = 512;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -37,6 +42,7 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     let refused = match fails {
         GROWTH => count == 1,
         GROWTH_AND_ERASURE => count == 1 || erases,
+        REPEATED_PAGE => count == PAGE_BYTES && PAGES.fetch_add(1, Ordering::Relaxed) == 2,
         _ => false,
     };
     if refused {
@@ -75,6 +81,15 @@ fn connect(path: &Path) -> Connection {
     connection
 }
 
+/// To a database on a disk where a write may damage its neighbours.
+fn connect_without_powersafe_overwrite(path: &Path) -> Connection {
+    let uri = format!("file:{}?psow=0", path.display());
+    let connection = Connection::open(uri.as_ref(), OpenMode::ReadWriteCreate, true);
+    let connection = connection.expect("opens");
+    connection.execute("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=FULL").expect("set");
+    connection
+}
+
 /// How many rows whoever comes after the death of all finds.
 fn found_after_death(path: &Path) -> i64 {
     let directory = tempfile::tempdir().expect("a directory");
@@ -87,6 +102,16 @@ fn found_after_death(path: &Path) -> i64 {
 }
 
 fn check(test: &str, frames: i64, fails: i32, is_unknown: bool) {
+    check_with(connect, test, frames, fails, is_unknown);
+}
+
+fn check_with(
+    connect: fn(&Path) -> Connection,
+    test: &str,
+    frames: i64,
+    fails: i32,
+    is_unknown: bool,
+) {
     own_process::tell(test, || {
         replace_write();
         let directory = tempfile::tempdir().expect("a directory");
@@ -130,4 +155,12 @@ fn nor_can_the_frame_be_erased() {
 #[test]
 fn a_page_was_written_and_called_an_error() {
     check("refused_commit::a_page_was_written_and_called_an_error", 5, PAGE, false);
+}
+
+/// SQLite writes the commit frame several times, up to the end of a sector. The first was whole, the second could
+/// not be written, and the first stayed.
+#[test]
+fn a_frame_is_repeated_and_the_second_fails() {
+    let test = "refused_commit::a_frame_is_repeated_and_the_second_fails";
+    check_with(connect_without_powersafe_overwrite, test, 5, REPEATED_PAGE, false);
 }
