@@ -1,4 +1,4 @@
-"""`python bench/report FOLDER`: draws what `manyhands bench --json` left in the folder, and writes report.html."""
+"""`python bench/report FOLDER`: draws what `make bench` left in the folder, writes report.html, and a CSV beside each JSON file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from measurements import load
-from page import TITLES, page
-from plots import draw
+import overhead
+from measurements import OVERHEAD, load
+from overhead import load_overhead
+from page import page
+from plots import draw, save
+from tables import write_csv
+from words import TITLES
 
 
 def main() -> int:
@@ -19,6 +23,7 @@ def main() -> int:
         order = list(TITLES)
         runs = [run for run in load(folder) if run.series]
         runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
+        python = load_overhead(folder)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -26,10 +31,13 @@ def main() -> int:
         print(f"{folder}: no *.jsonl of `manyhands bench --json`; run `make bench` first", file=sys.stderr)
         return 1
     pictures = {run.name: draw(run, folder) for run in runs}
-    notes = folder / "notes.txt"
-    text = page(runs, pictures, folder, notes.read_text() if notes.exists() else "")
-    (folder / "report.html").write_text(text)
-    print(f"{folder / 'report.html'}: {len(runs)} workloads, {sum(map(len, pictures.values()))} pictures")
+    for run in runs:
+        write_csv(run, folder / f"{run.name}.csv")
+    if python:
+        pictures[OVERHEAD] = [save(OVERHEAD, lambda theme: overhead.picture(python, theme), folder)]
+        overhead.write_csv(python, folder / f"{OVERHEAD}.csv")
+    (folder / "report.html").write_text(page(runs, pictures, folder, python))
+    print(f"{folder / 'report.html'}: {len(runs) + bool(python)} workloads, {sum(map(len, pictures.values()))} pictures")
     return 0
 
 

@@ -17,6 +17,10 @@ PEERS = {
     "postgres-pipelined": "pipelined PostgreSQL",
 }
 """What users would pick instead, beside stock SQLite: engine and name."""
+OPERATIONS_LEAST = {"p99_ms": 100, "p999_ms": 1_000, "p9999_ms": 10_000}
+"""Of fewer operations such a share is nothing but the longest wait."""
+OVERHEAD = "python-overhead"
+"""The file that `bench/python_overhead.py` writes, in a form of its own."""
 WAL_LIMIT_BYTES = 16 << 20
 """That of the engine manyhands-wal-limit."""
 
@@ -52,6 +56,15 @@ class Series:
         pick = what if callable(what) else lambda figures: float(figures[what])
         return Spread.of([pick(figures) for figures in self.figures]) if self.figures else None
 
+    def wait(self, share: str) -> Spread | None:
+        """A share of the waits, if there are operations enough in each repetition."""
+        least = min((sum(count for _, count in it["latency"]["histogram_ns"]) for it in self.figures), default=0)
+        return self.spread(share) if least >= OPERATIONS_LEAST.get(share, 1) else None
+
+    def known(self, what: str) -> Spread | None:
+        """Of a figure that not everybody can count."""
+        return None if any(figures.get(what) is None for figures in self.figures) else self.spread(what)
+
     @property
     def errors(self) -> int:
         """Refused operations of all repetitions."""
@@ -85,6 +98,16 @@ class Run:
         return sorted(found, key=lambda engine: not engine.startswith(OURS))
 
     @property
+    def baseline(self) -> str:
+        """Whom the others are compared with."""
+        return STOCK if STOCK in self.engines else "stock-normal"
+
+    @property
+    def ours(self) -> str:
+        """Which of ours is compared."""
+        return OURS if OURS in self.engines else "manyhands-normal"
+
+    @property
     def versions(self) -> dict[str, str]:
         """Program and version of each engine; older lines tell two."""
         older = {OURS: f"Manyhands {self.circumstances['manyhands']}", STOCK: f"SQLite {self.circumstances['sqlite']}"}
@@ -116,6 +139,8 @@ def load(folder: Path) -> Iterator[Run]:
     :raises ValueError: a file is not what `manyhands bench --json` writes.
     """
     for path in sorted(folder.glob("*.jsonl")):
+        if path.stem == OVERHEAD:
+            continue
         series: dict[tuple[str, str], Series] = {}
         circumstances: dict[str, Any] = {}
         for number, line in enumerate(path.read_text().splitlines(), 1):

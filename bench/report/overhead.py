@@ -1,0 +1,136 @@
+"""What one thread pays for `import manyhands` in place of `sqlite3`: what `bench/python_overhead.py` measured, its picture, table and targets."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from measurements import OVERHEAD, Spread
+from targets import Verdict, share
+from theme import Theme, colour, time_text
+
+TITLE = "Python: one thread, in place of sqlite3"
+SEE = (
+    "The standard module's time through ours: right of the line is faster. A dot is the median, its line reaches from the least to the most repetition."
+)
+LEAST = {"SELECT of 1,000,000": 1.0, "SELECTs of one row": 0.95, "autocommit": 0.95, "INSERT and commit()": 0.95}
+"""What a loop with these words in its name has to reach."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop, with seconds by module, one for each repetition."""
+
+    name: str
+    seconds: dict[str, list[float]]
+
+    @property
+    def speed(self) -> Spread:
+        """The standard module's time through ours, in the same repetition."""
+        return Spread.of([stock / ours for stock, ours in zip(self.seconds["sqlite3"], self.seconds["manyhands"])])
+
+    @property
+    def least(self) -> Optional[float]:
+        return next((least for words, least in LEAST.items() if words in self.name), None)
+
+    @property
+    def each(self) -> str:
+        """How much longer one of many takes with ours."""
+        count = int((re.search(r"[\d,]+", self.name) or ["1"])[0].replace(",", ""))
+        stock, ours = (Spread.of(self.seconds[module]).median * 1e6 / count for module in ("sqlite3", "manyhands"))
+        return f"{ours - stock:+.3g} us for each, which takes the standard module {stock:.3g} us"
+
+
+@dataclass(frozen=True)
+class Overhead:
+    loops: list[Loop]
+    circumstances: dict[str, Any]
+
+    def verdicts(self) -> list[Verdict]:
+        found = []
+        for loop in self.loops:
+            if loop.least is not None:
+                met = loop.speed.median >= loop.least
+                why = "" if met else f"Here {loop.each}."
+                found.append(Verdict(OVERHEAD, f"{loop.name}: {loop.least:g} times the standard module", share(loop.speed), met, why))
+        return found
+
+
+def load_overhead(folder: Path) -> Optional[Overhead]:
+    """What is in the folder, if it was measured.
+
+    :raises ValueError: the file is not what `bench/python_overhead.py --json` writes.
+    """
+    path = folder / f"{OVERHEAD}.jsonl"
+    if not path.exists():
+        return None
+    # Who measured again has appended: the newest counts.
+    loops: dict[str, Loop] = {}
+    circumstances: dict[str, Any] = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        try:
+            row = json.loads(line)
+            loops[row["loop"]] = Loop(row["loop"], {module: row["seconds"][module] for module in ("sqlite3", "manyhands")})
+            circumstances = row["circumstances"]
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path}, line {number}: not a line of bench/python_overhead.py: {error!r}") from error
+    return Overhead(list(loops.values()), circumstances)
+
+
+def picture(overhead: Overhead, theme: Theme) -> Figure:
+    loops = overhead.loops
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.4 * len(loops)))
+    shade = colour(theme, "manyhands")
+    for place, loop in enumerate(loops):
+        speed = loop.speed
+        axes.plot([speed.least, speed.most], [place, place], color=shade, linewidth=2, alpha=0.5)
+        axes.plot(speed.median, place, "o", color=shade, markersize=7)
+        axes.annotate(f"{speed.median:.2f}x", (speed.most, place), (7, 0), textcoords="offset points", va="center", fontsize=8.5)
+        if loop.least is not None:
+            axes.plot([loop.least, loop.least], [place - 0.3, place + 0.3], color=theme.ink, linewidth=1.4)
+    axes.axvline(1, color=colour(theme, "stock"), linestyle="--", linewidth=1.2, zorder=0)
+    least, most = min(loop.speed.least for loop in loops), max(loop.speed.most for loop in loops)
+    axes.set_xlim(min(least, 0.9) - 0.05, max(most, 1.1) * 1.12)
+    axes.set_yticks(range(len(loops)), [loop.name for loop in loops], fontsize=8.5)
+    axes.set_ylim(len(loops) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("speed beside the standard module (dashed); | is the target")
+    return figure
+
+
+def table(overhead: Overhead) -> str:
+    rows = ["<tr><th><th>sqlite3<th>manyhands<th>speed<th>least–most"]
+    for loop in overhead.loops:
+        stock, ours = (Spread.of(loop.seconds[module]).median * 1e3 for module in ("sqlite3", "manyhands"))
+        speed = loop.speed
+        kind = "win" if speed.median >= 1.05 else "loss" if speed.median < 0.95 else ""
+        rows.append(
+            f"<tr><td>{html.escape(loop.name)}<td>{time_text(stock)}<td>{time_text(ours)}"
+            f"<td><span class='{kind}'>{speed.median:.2f}x</span><td>{speed.least:.2f}–{speed.most:.2f}"
+        )
+    return f"<table>{''.join(rows)}</table>"
+
+
+def sentence(overhead: Overhead) -> str:
+    programs = ", ".join(overhead.circumstances["engines"].values())
+    count = len(overhead.loops[0].seconds["sqlite3"])
+    return f"The same loops with both modules, in turn, {count} times: {programs}. Both files are in WAL mode at synchronous=FULL."
+
+
+def write_csv(overhead: Overhead, path: Path) -> None:
+    """One line for each single time."""
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["workload", "loop", "module", "repetition", "seconds"])
+        for loop in overhead.loops:
+            for module, seconds in loop.seconds.items():
+                lines.writerows([OVERHEAD, loop.name, module, turn, value] for turn, value in enumerate(seconds, 1))
