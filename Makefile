@@ -18,6 +18,10 @@ COMMA = ,
 # name is kept, and `make finish` looks at it.
 measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt \
 	|| echo $(2) >> $(RESULTS)/failed; cat $(RESULTS)/$(2).txt
+# The same of Python's overhead, with its number of repetitions.
+measure-python = @rm -f $(RESULTS)/python-overhead.jsonl; \
+	.venv/bin/python bench/python_overhead.py --repeat $(1) --json $(RESULTS)/python-overhead.jsonl > $(RESULTS)/python-overhead.txt \
+	|| echo python-overhead >> $(RESULTS)/failed; cat $(RESULTS)/python-overhead.txt
 measure = @$(call measure-with,$(MANYHANDS),$(1),$(2))
 # The same beside the peers, where they could be built: `make build-peers` has told why not. If some engines are named,
 # the peers among them are the last argument.
@@ -147,6 +151,7 @@ bench: build build-peers develop-python
 	$(call measure,sizes,sizes --seconds 0.3)
 	$(call measure,storm,storm)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 100)
+	$(call measure-python,5)
 	$(call measure,limits,limits --seconds 0.5)
 	$(MAKE) finish
 
@@ -168,6 +173,7 @@ bench-full: build build-peers develop-python
 	$(call measure-peers,sizes,sizes)
 	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
+	$(call measure-python,15)
 	$(call measure,limits,limits)
 	$(MAKE) finish
 
@@ -212,12 +218,11 @@ check-bench: build-peers
 	cd bench && $(CARGO) clippy --release --locked --all-targets -- -D warnings
 	cd bench && $(CARGO) test --release --locked
 
-# The pictures' programs, as their authors want Python to be.
-check-report:
-	[ -x .venv/bin/python ] || python3 -m venv .venv
+# Python's part of the measurements, as its authors want Python to be.
+check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check bench/report
-	cd bench/report && ../../.venv/bin/python -m mypy .
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py
+	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py
 
 fuzz: setup
 	for target in $(FUZZ_TARGETS); do fuzz/run.sh $$target 60 || exit 1; done

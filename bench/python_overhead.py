@@ -1,17 +1,23 @@
 """What one thread pays for `import manyhands` in place of `sqlite3`: the same code with both modules, in turn.
 
-    python bench/python_overhead.py [--repeat 5] [--json FILE]
+    python bench/python_overhead.py [--repeat 5] [--rows 1000000] [--directory .] [--json FILE]
 
-Both have the file in WAL mode at synchronous=FULL. Each loop's time is that of the standard module divided by that
-of manyhands in the same repetition: 1.00 is equal, more is faster. Rows are counted after the last repetition.
+Both have the file in WAL mode at synchronous=FULL. A loop's speed is the time of the standard module divided by that
+of manyhands in the same repetition: 1.00 is equal, more is faster. In each repetition a loop runs with one module right
+after the other, and who goes first changes. One round before them is a warm-up. At the end the rows are counted, and
+without all of them there is no figure.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
+import os
+import platform
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,30 +27,42 @@ from typing import Any
 
 import manyhands
 
-ROWS = 200_000
 READ_POINTS = 20_000
 WRITES = 1_000
 MANY = 100_000
 
 
-def prepare(module: Any, path: Path) -> Any:
-    connection = module.connect(path)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, b TEXT, c REAL)")
-    connection.execute("CREATE TABLE w (x)")
-    rows = ((number, f"text {number}", number * 0.5) for number in range(ROWS))
-    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
-    connection.commit()
-    return connection
+class Loops:
+    """What is measured, on a table `t` of so many rows and a table `w` that grows."""
 
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.by_name: dict[str, Callable[[Any], None]] = {
+            f"SELECT of {rows:,} rows, fetchall": self.fetch_all,
+            f"SELECT of {rows:,} rows, one by one": self.iterate,
+            f"{READ_POINTS:,} SELECTs of one row": read_points,
+            f"{WRITES:,} INSERTs, autocommit": autocommit,
+            f"{WRITES:,} times INSERT and commit()": insert_and_commit,
+            f"executemany of {MANY:,} rows": execute_many,
+        }
 
-def fetch_all(connection: Any) -> None:
-    assert len(connection.execute("SELECT id, b, c FROM t").fetchall()) == ROWS
+    def prepare(self, module: Any, path: Path) -> Any:
+        """The tables of one module, in a file of its own."""
+        connection = module.connect(path)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, b TEXT, c REAL)")
+        connection.execute("CREATE TABLE w (x)")
+        rows = ((number, f"text {number}", number * 0.5) for number in range(self.rows))
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        connection.commit()
+        return connection
 
+    def fetch_all(self, connection: Any) -> None:
+        assert len(connection.execute("SELECT id, b, c FROM t").fetchall()) == self.rows
 
-def iterate(connection: Any) -> None:
-    assert sum(1 for _ in connection.execute("SELECT id, b, c FROM t")) == ROWS
+    def iterate(self, connection: Any) -> None:
+        assert sum(1 for _ in connection.execute("SELECT id, b, c FROM t")) == self.rows
 
 
 def read_points(connection: Any) -> None:
@@ -70,49 +88,93 @@ def execute_many(connection: Any) -> None:
     connection.commit()
 
 
-LOOPS: dict[str, Callable[[Any], None]] = {
-    "SELECT of 200,000 rows, fetchall": fetch_all,
-    "SELECT of 200,000 rows, one by one": iterate,
-    "20,000 SELECTs of one row": read_points,
-    "1,000 INSERTs, autocommit": autocommit,
-    "1,000 times INSERT and commit()": insert_and_commit,
-    "executemany of 100,000 rows": execute_many,
-}
-WRITTEN = 2 * WRITES + MANY
+WRITTEN_EACH_ROUND = 2 * WRITES + MANY
+
+Times = dict[str, dict[str, list[float]]]
+"""Seconds by loop and module, one for each repetition."""
+
+
+def measure(loops: Loops, connections: dict[str, Any], repeat: int) -> Times:
+    times: Times = {loop: {module: [] for module in connections} for loop in loops.by_name}
+    order = list(connections.items())
+    for repetition in range(repeat + 1):
+        for loop, run in loops.by_name.items():
+            for module, connection in order:
+                # What the other one has left behind is not this one's to clear away.
+                gc.collect()
+                began = time.perf_counter()
+                run(connection)
+                seconds = time.perf_counter() - began
+                if repetition > 0:
+                    times[loop][module].append(seconds)
+        order.reverse()
+    return times
+
+
+def lost_rows(connections: dict[str, Any], repeat: int) -> list[str]:
+    """Who does not have what it said to have written."""
+    wanted = WRITTEN_EACH_ROUND * (repeat + 1)
+    counts = {module: connection.execute("SELECT count(*) FROM w").fetchone()[0] for module, connection in connections.items()}
+    return [f"{module}: {count} rows are there of {wanted}" for module, count in counts.items() if count != wanted]
+
+
+def table(times: Times) -> str:
+    lines = [f"{'':38}{'sqlite3':>12}{'manyhands':>12}   speed (least to most)"]
+    for loop, of in times.items():
+        ratios = sorted(stock / ours for stock, ours in zip(of["sqlite3"], of["manyhands"]))
+        stock, ours = (statistics.median(of[module]) * 1e3 for module in ("sqlite3", "manyhands"))
+        ratio = statistics.median(ratios)
+        lines.append(f"{loop:38}{stock:9.1f} ms{ours:9.1f} ms   {ratio:.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    return "\n".join(lines)
+
+
+def circumstances(directory: Path) -> dict[str, Any]:
+    """Where and with what: the names are those of `manyhands bench --json`."""
+    processors = Path("/proc/cpuinfo").read_text().splitlines()
+    found = subprocess.run(["stat", "-f", "-c", "%T", str(directory)], capture_output=True, text=True, check=True).stdout.strip()
+    return {
+        "command": " ".join(sys.argv),
+        "machine": next((line.split(":", 1)[1].strip() for line in processors if line.startswith("model name")), "unknown"),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        # statfs(2) has one number for all three.
+        "file_system": "ext4" if found == "ext2/ext3" else found,
+        "commit": os.environ.get("MANYHANDS_COMMIT"),
+        "engines": {
+            "manyhands": f"Manyhands with SQLite {manyhands.sqlite_version}",
+            "sqlite3": f"sqlite3 with SQLite {sqlite3.sqlite_version}",
+            "python": f"Python {platform.python_version()}",
+        },
+    }
 
 
 def main() -> int:
+    assert __doc__
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--repeat", type=int, default=5, help="repetitions after the warm-up")
+    parser.add_argument("--rows", type=int, default=1_000_000, help=f"rows of the long SELECTs, {READ_POINTS:,} at least")
+    parser.add_argument("--directory", type=Path, default=Path("."), help="where the files are created")
+    parser.add_argument("--json", type=Path, help="append one JSON line for each loop")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    if arguments.repeat < 1 or arguments.rows < READ_POINTS:
+        parser.error(f"--repeat must be at least 1, --rows at least {READ_POINTS}")
+    loops = Loops(arguments.rows)
+    with tempfile.TemporaryDirectory(prefix="manyhands-bench-", dir=arguments.directory) as directory:
         modules = (sqlite3, manyhands)
-        engines = {it.__name__: prepare(it, Path(directory, it.__name__)) for it in modules}
-        times: dict[str, dict[str, list[float]]] = {loop: {engine: [] for engine in engines} for loop in LOOPS}
-        for _ in range(arguments.repeat):
-            for loop, run in LOOPS.items():
-                for engine, connection in engines.items():
-                    began = time.perf_counter()
-                    run(connection)
-                    times[loop][engine].append(time.perf_counter() - began)
-        for engine, connection in engines.items():
-            count = connection.execute("SELECT count(*) FROM w").fetchone()[0]
-            if count != WRITTEN * arguments.repeat:
-                print(f"{engine}: {count} rows are there of {WRITTEN * arguments.repeat}", file=sys.stderr)
-                return 1
+        connections = {module.__name__: loops.prepare(module, Path(directory, module.__name__)) for module in modules}
+        times = measure(loops, connections, arguments.repeat)
+        lost = lost_rows(connections, arguments.repeat)
+        for connection in connections.values():
             connection.close()
-    print(f"{'':36}{'sqlite3':>10}{'manyhands':>11}   speed (least to most)")
-    for loop, of in times.items():
-        ratios = sorted(stock / ours for stock, ours in zip(of["sqlite3"], of["manyhands"]))
-        stock, ours = (statistics.median(of[engine]) * 1e3 for engine in ("sqlite3", "manyhands"))
-        ratio = statistics.median(ratios)
-        print(f"{loop:36}{stock:7.1f} ms{ours:8.1f} ms   {ratio:.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    if lost:
+        print("CHECK FAILED:", *lost, sep="\n")
+        return 1
+    print(table(times))
     if arguments.json:
+        where = circumstances(arguments.directory)
         with arguments.json.open("a") as lines:
             for loop, of in times.items():
-                line = {"workload": "python-overhead", "loop": loop, "seconds": of, "command": " ".join(sys.argv)}
-                lines.write(json.dumps(line) + "\n")
+                lines.write(json.dumps({"workload": "python-overhead", "loop": loop, "seconds": of, "circumstances": where}) + "\n")
     return 0
 
 
