@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable, Iterator, Optional
 
 from measurements import OURS, STOCK, WAL_LIMIT_BYTES, Run, Series, Spread
@@ -75,6 +77,13 @@ def memory_of_a_connection(run: Run, label: str) -> Optional[Judged]:
     return (f"{each / 1e6:.2f} MB", each <= 2e6) if more else None
 
 
+def shared_memory(_run: Run, _label: str) -> Optional[Judged]:
+    """The length of the queue's file: its drawing in the source, which the compiler compares with the memory."""
+    source = (Path(__file__).parents[2] / "crates/manyhands-queue/src/layout.rs").read_text()
+    end = re.search(r"^//! +(\d+) +end$", source, re.MULTILINE)
+    return (f"{int(end[1]) / 2**20:.2f} MiB", int(end[1]) <= 8 << 20) if end else None
+
+
 def no_conflict(run: Run, label: str) -> Optional[Judged]:
     conflicts = (series := run.of(OURS, label)) and series.spread(lambda figures: float(figures["effort"]["conflicts"]))
     return (f"{conflicts.most:.0f} conflicts of any kind", conflicts.most == 0) if conflicts else None
@@ -137,7 +146,7 @@ NONE_AGAIN = figure("retries_per_100", lambda value: f"{value:.3g} retries per 1
 LEAST_SERVED = figure("share_least", lambda value: f"{value:.2f} of the mean", lambda value: value >= 0.5)
 
 IDLE = "who is woken starts on the processor where it slept, also when the other one is idle, and waits there behind the others"
-QUEUE = "who is alone pays for the look at the queue, and has nobody to share a sync with"
+QUEUE = "who is alone pays for the look at the queue and gains nothing from it"
 REPLAY = "a row costs 6,100 instructions on a fork and 4,300 in stock SQLite (callgrind), and once more where others have committed meanwhile; " + IDLE
 CROWD = "a commit has only a small part of a sync left to wait for: the wait is one for a processor, among a thousand processes"
 
@@ -162,6 +171,7 @@ TARGETS = [
     Target("threads", "64 threads", "the least-served thread has half of the mean", LEAST_SERVED),
     Target("threads", "256 threads", "the least-served thread has half of the mean", LEAST_SERVED),
     Target("threads", "256 threads", "at most 2 MB of memory for a connection", memory_of_a_connection),
+    Target("threads", "256 threads", "at most 8 MiB of memory that all processes share", shared_memory),
     Target("clients", "8 processes x 1000 clients", "at FULL twice what stock SQLite does at NORMAL", times(2, "stock-normal"), IDLE),
     Target("clients", "8 processes x 1000 clients", "p99 a tenth of that of stock SQLite", p99_of_stock_normal, IDLE),
     Target("clients", "8 processes x 1000 clients", "at most 50 MB of memory more", memory_over_stock),
@@ -195,13 +205,17 @@ def verdicts(runs: list[Run]) -> list[Verdict]:
     """All targets that these runs can tell about, in the order of the runs."""
     found = []
     for run in runs:
+        told = set()
         for target in TARGETS:
             label = target.label or run.labels[-1]
             if target.workload != run.name or label not in run.labels:
                 continue
             if judged := target.judge(run, label):
                 measured, met = judged
-                why = "" if met else ". ".join(it for it in (capital(target.why), spent(run, label)) if it)
+                # What several have in common is said once.
+                reason = "" if target.why in told else target.why
+                why = "" if met else ". ".join(it for it in (capital(reason), spent(run, label)) if it)
+                told |= set() if met else {target.why}
                 found.append(Verdict(run.name, f"{label}: {target.text}", measured, met, why))
     return found
 
