@@ -82,12 +82,8 @@ impl Client for PostgresClient {
         parameter: Parameter<'_>,
         effort: &mut Effort,
     ) -> Result<(), Refusal> {
-        let parameters = match parameter {
-            Parameter::None => &[][..],
-            _ => &[parameter],
-        };
         let statements = &mut self.statements;
-        again_if_refused(self.timeout, effort, || statements.execute(sql, parameters))
+        again_if_refused(self.timeout, effort, || statements.execute(sql, parameter.as_slice()))
     }
 
     fn take(

@@ -72,11 +72,7 @@ impl Client for PipelinedClient {
         parameter: Parameter<'_>,
         effort: &mut Effort,
     ) -> Result<(), Refusal> {
-        let parameters = match parameter {
-            Parameter::None => &[][..],
-            _ => &[parameter],
-        };
-        self.transact(&mut |statements| statements.execute(sql, parameters), effort)
+        self.transact(&mut |statements| statements.execute(sql, parameter.as_slice()), effort)
     }
 
     fn transact(&mut self, work: &mut Work<'_>, effort: &mut Effort) -> Result<(), Refusal> {

@@ -192,6 +192,16 @@ pub enum Parameter<'value> {
     Blob(&'value [u8]),
 }
 
+impl<'value> Parameter<'value> {
+    /// What a statement with at most this one parameter is given: nothing is no parameter, and not NULL.
+    pub fn as_slice(&self) -> &[Parameter<'value>] {
+        match self {
+            Self::None => &[],
+            Self::Integer(_) | Self::Blob(_) => std::slice::from_ref(self),
+        }
+    }
+}
+
 /// A write that was not acknowledged, by kind: the kinds are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);

@@ -69,12 +69,8 @@ impl Client for StockClient {
     ) -> Result<(), Refusal> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refusal)?;
         let _turn = self.turn();
-        match parameter {
-            Parameter::None => statement.execute(()),
-            parameter => statement.execute((parameter,)),
-        }
-        .map(|_changes| ())
-        .map_err(refusal)
+        let outcome = statement.execute(rusqlite::params_from_iter(parameter.as_slice()));
+        outcome.map(|_changes| ()).map_err(refusal)
     }
 
     fn take(
