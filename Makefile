@@ -14,9 +14,24 @@ RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 FIGURES = docs/reliability/campaigns.jsonl
 FUZZ_TARGETS = queue_file request damaged_database sql
 COMMA = ,
-# Program, name of the results, arguments of the command. A failed check fails the target, but after the report: its
-# name is kept, and `make finish` looks at it.
-measure-with = $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt \
+# Which commit is measured: it stands in each JSON line.
+export MANYHANDS_COMMIT := $(or $(MANYHANDS_COMMIT),$(shell git rev-parse --short HEAD 2>/dev/null))
+# Processes of the two storms of `make bench`. The targets are about 1000, which take six minutes more.
+STORM = 200
+STORM_PYTHON = 100
+# What `make bench-full` does in each cell. To see whether all of it works, and nothing else:
+# make bench-full CELL_SECONDS=0.1 REPEAT=1 ROUNDS=1 JOBS=100 RESULTS=target/try
+CELL_SECONDS =
+REPEAT = 3
+ROUNDS = 20
+JOBS = 20000
+AT_LENGTH = --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
+# For workloads with transactions of several statements.
+STOCK_ALL = stock$(COMMA)stock-deferred$(COMMA)stock-mutex$(COMMA)stock-normal
+OURS_ALL = manyhands$(COMMA)manyhands-immediate
+# Program, name of the results, arguments of the command. What was measured before under this name goes. A failed check
+# fails the target, but after the report: its name is kept, and `make finish` looks at it.
+measure-with = rm -f $(RESULTS)/$(2).jsonl; $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt \
 	|| echo $(2) >> $(RESULTS)/failed; cat $(RESULTS)/$(2).txt
 # The same of Python's overhead, with its number of repetitions.
 measure-python = @rm -f $(RESULTS)/python-overhead.jsonl; \
@@ -34,7 +49,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers bench bench-full finish report campaign fuzz doc clean
+.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -44,7 +59,7 @@ help:
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
 	@echo "               which takes as long again; results in $(RESULTS)"
-	@echo "make bench-full  all of them at length: hours"
+	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.1 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
@@ -66,7 +81,11 @@ build: setup
 	$(CARGO) build --release --locked -p manyhands-cli
 
 # The peers: what cannot be had is left out of the measurements, which say so.
-build-peers: setup
+build-peers: peer-packages
+	@cd bench && $(CARGO) build --release --locked --bin manyhands-bench \
+	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: Turso and PostgreSQL"; }
+
+peer-packages: setup
 	@$(call find-missing,$(PEER_PACKAGES)); \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ]; then \
@@ -76,8 +95,6 @@ build-peers: setup
 	    echo "left out, since it is not installed:$$missing (to have it: sudo apt-get install$$missing)"; \
 	  fi; \
 	fi
-	@cd bench && $(CARGO) build --release --locked --bin manyhands-bench \
-	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: Turso and PostgreSQL"; }
 
 demo: build
 	@$(MANYHANDS) demo
@@ -136,45 +153,47 @@ check: setup
 # takes its time. Engines that are not named are those that the workload is about.
 bench: build build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
-	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,threads-normal,threads --threads 1 --seconds 1 --engines manyhands-normal$(COMMA)stock-normal)
+	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
+	$(call measure,threads-normal,threads --threads 1 --seconds 1 --repeat 5 --engines manyhands-normal$(COMMA)stock-normal)
 	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands$(COMMA)stock)
 	$(call measure-peers,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1,manyhands$(COMMA)stock-normal,$(COMMA)postgres)
 	$(call measure-peers,claim,claim --threads 64 --processes 8 --jobs 2000,manyhands$(COMMA)stock,$(COMMA)postgres-read-committed)
-	$(call measure-peers,counter,counter --threads 1$(COMMA)64 --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres-read-committed)
+	$(call measure-peers,counter,counter --threads 1$(COMMA)64 --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-mutex,$(COMMA)turso$(COMMA)postgres-read-committed)
+	$(call measure,counter-in-transaction,counter --in-transaction --threads 1$(COMMA)64 --seconds 1 --repeat 5 --engines manyhands$(COMMA)stock)
 	$(call measure-peers,think,think --threads 8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-pipelined)
-	$(call measure-peers,transfer,transfer --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres)
-	$(call measure-peers,orm,orm --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,transfer,transfer --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-deferred,$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,orm,orm --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-deferred,$(COMMA)turso$(COMMA)postgres)
 	$(call measure,mixed,mixed --seconds 1 --long-seconds 2 --engines manyhands$(COMMA)stock)
 	$(call measure-peers,endless-reader,endless-reader --seconds 2,manyhands$(COMMA)manyhands-wal-limit$(COMMA)stock,$(COMMA)turso)
 	$(call measure,web,web --clients 4$(COMMA)16 --seconds 0.7 --python .venv/bin/python --engines manyhands$(COMMA)stock)
-	$(call measure,sizes,sizes --seconds 0.3)
-	$(call measure,storm,storm)
-	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 100)
+	$(call measure,sizes,sizes --seconds 1 --repeat 5)
+	$(call measure,storm,storm --processes $(STORM))
+	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes $(STORM_PYTHON))
 	$(call measure-python,5)
 	$(call measure,limits,limits --seconds 0.5)
 	$(MAKE) finish
 
 bench-full: build build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
-	$(call measure-peers,threads,threads --repeat 5)
-	$(call measure,threads-normal,threads --repeat 5 --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
-	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000)
-	$(call measure-peers,clients,clients --seconds 2)
-	$(call measure-peers,claim,claim)
-	$(call measure-peers,counter,counter --repeat 5)
-	$(call measure-peers,counter-in-transaction,counter --in-transaction --repeat 5)
-	$(call measure-peers,think,think --repeat 5)
-	$(call measure-peers,transfer,transfer --repeat 5)
-	$(call measure-peers,orm,orm --repeat 5)
-	$(call measure-peers,mixed,mixed)
-	$(call measure-peers,endless-reader,endless-reader)
-	$(call measure,web,web --python .venv/bin/python)
-	$(call measure-peers,sizes,sizes)
-	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
-	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000)
-	$(call measure-python,15)
-	$(call measure,limits,limits)
+	$(call measure-peers,threads,threads $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
+	$(call measure,threads-normal,threads $(AT_LENGTH) --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
+	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 $(AT_LENGTH))
+	$(call measure-peers,clients,clients --repeat $(REPEAT) --seconds $(or $(CELL_SECONDS),2),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
+	$(call measure-peers,claim,claim --jobs $(JOBS) --repeat $(REPEAT))
+	$(call measure-peers,counter,counter $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
+	$(call measure-peers,counter-in-transaction,counter --in-transaction $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
+	$(call measure-peers,think,think $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-pipelined)
+	$(call measure-peers,transfer,transfer $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,orm,orm $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,mixed,mixed --repeat $(REPEAT) $(CELL_SECONDS:%=--long-seconds %))
+	$(call measure-peers,endless-reader,endless-reader $(AT_LENGTH))
+	$(call measure,web,web --python .venv/bin/python $(AT_LENGTH))
+	$(call measure-peers,sizes,sizes $(AT_LENGTH),manyhands$(COMMA)manyhands-normal$(COMMA)stock$(COMMA)stock-normal,$(COMMA)turso$(COMMA)postgres)
+	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000 --rounds $(ROUNDS) --repeat $(REPEAT),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
+	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000 --rounds $(ROUNDS) \
+		--repeat $(REPEAT) --engines manyhands$(COMMA)stock$(COMMA)stock-normal)
+	$(call measure-python,$(REPEAT))
+	$(call measure,limits,limits $(AT_LENGTH))
 	$(MAKE) finish
 
 # The report, and what has no figure because its check failed.
@@ -212,11 +231,12 @@ campaign: setup
 	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
 	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)
 
-# In release mode, like the benchmark itself: Turso is built once for both.
-check-bench: build-peers
+# Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole, with
+# Turso in it, whenever a line changes.
+check-bench: peer-packages
 	cd bench && $(CARGO) fmt -- --check
-	cd bench && $(CARGO) clippy --release --locked --all-targets -- -D warnings
-	cd bench && $(CARGO) test --release --locked
+	cd bench && $(CARGO) clippy --locked --all-targets -- -D warnings
+	cd bench && $(CARGO) test --locked
 
 # Python's part of the measurements, as its authors want Python to be.
 check-report: develop-python
