@@ -122,7 +122,11 @@ pub const MEMBERS: usize = 4096;
 pub const MEMBERS: usize = 4;
 
 /// Bytes of a label. A longer one is cut.
+#[cfg(not(any(loom, shuttle)))]
 pub const LABEL_BYTES: usize = 40;
+/// One word: each more is a place where a model checker lets another thread go on.
+#[cfg(any(loom, shuttle))]
+pub const LABEL_BYTES: usize = 8;
 const LABEL_WORDS: usize = LABEL_BYTES / 8;
 
 #[cfg(not(any(loom, shuttle)))]

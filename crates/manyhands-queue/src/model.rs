@@ -100,18 +100,24 @@ mod every_interleaving {
 
     /// Two clients draw tickets, whoever finds the place free leads and answers: each request is
     /// executed once, each answer comes to its request, and nobody sleeps for ever.
+    ///
+    /// They have their slots already: how two come to one each is what the models of slots are about,
+    /// and to explore both at once takes minutes. Of sixteen faults in the order of arrival, in leading
+    /// and in waking, two preemptions find here what three find.
     #[test]
     fn every_request_is_answered_once() {
-        check(3, || {
+        check(2, || {
             let memory = Memory::new();
             let count = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
             let client = |member: u16| {
                 let (queue, count) = (join(&memory, member), Arc::clone(&count));
+                let mut claim = queue.claim(never()).expect("a slot");
+                assert!(claim.write(&[member as u8], 8));
                 move || {
                     let executed = |request: u8| {
                         count[usize::from(request)].fetch_add(1, Ordering::Relaxed);
                     };
-                    let published = publish(&queue, member as u8, &executed);
+                    let published = claim.publish(Kind::Request, "").expect("room in the ring");
                     assert_eq!(settle(&queue, published, &executed), member as u8 + 100);
                 }
             };
