@@ -3,7 +3,8 @@
 //! `MANYHANDS_CRASH=name:7` in the environment kills the process with SIGKILL when it passes `name`
 //! for the seventh time. Without the feature `crash-points` a place costs nothing and does nothing.
 
-/// Every name that [`point`] is called with, so that a campaign can try them all.
+/// Every name that [`point`] is called with, so that a campaign can try them all. In the order in which they are
+/// passed, from the first batch on.
 pub const POINTS: &[&str] = &[
     "joined",
     "claimed",
@@ -33,6 +34,12 @@ pub const POINTS: &[&str] = &[
     "after-checkpoint",
     "leaving",
 ];
+
+/// Those at which a leader has a batch in hand.
+pub fn with_a_batch() -> &'static [&'static str] {
+    let place = |name| POINTS.iter().position(|point| *point == name).expect("a point of the list");
+    &POINTS[place("batch-begun")..=place("answered")]
+}
 
 /// Dies here if the environment asks for it.
 #[cfg(feature = "crash-points")]

@@ -4,24 +4,10 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
-use manyhands_queue::crash::POINTS;
+use manyhands_queue::crash::{POINTS, with_a_batch};
 
 /// Rounds with a random moment, per pass through all points.
 const RANDOM_SHARE: u64 = 8;
-
-/// Points at which a leader has a batch in hand.
-const WITH_A_BATCH: [&str; 10] = [
-    "batch-begun",
-    "locked",
-    "taken",
-    "executed",
-    "before-commit",
-    "announced",
-    "frame-written",
-    "synced",
-    "sealed",
-    "first-answered",
-];
 
 /// Fates that are no crash point.
 const MOMENTS: [&str; 2] = ["random", "all"];
@@ -60,7 +46,7 @@ impl Fate {
             None => Fate::Random { after_ms: random.u64(5..250) },
             Some("leaving") => Fate::Leaving,
             Some(name @ ("recovering" | "recovered")) => {
-                let first = random.choice(WITH_A_BATCH).unwrap_or("executed");
+                let first = random.choice(with_a_batch()).expect("there are some");
                 Fate::Chain { first, count: random.u64(1..30), name }
             }
             Some(name) => {

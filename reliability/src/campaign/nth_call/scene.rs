@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use fastrand::Rng;
+use manyhands_queue::crash::with_a_batch;
 use rustix::process::Signal;
 
 use super::{CALLS, FRESH, VICTIM};
@@ -35,24 +36,6 @@ const TRY: Duration = Duration::from_secs(3);
 
 /// A counter beyond this is not compared with any fault's number (`recorder/src/fault.rs`).
 const NOT_YET: u64 = 1 << 62;
-
-/// Where a leader with a batch dies.
-const DEATHS: [&str; 14] = [
-    "batch-begun",
-    "locked",
-    "taken",
-    "executed",
-    "before-commit",
-    "announced",
-    "frame-written",
-    "synced",
-    "half-published",
-    "sealed",
-    "committed",
-    "first-answered",
-    "answered",
-    "turn-begun",
-];
 
 /// What has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -127,7 +110,7 @@ impl Stage<'_> {
     fn succeed(&self, ledger: &mut Ledger) -> Result<Vec<Writer>> {
         let mut dice = Rng::with_seed(self.seed);
         let mut heirs = self.wait_for_heirs()?;
-        let point = dice.choice(DEATHS).expect("there are some");
+        let point = dice.choice(with_a_batch()).expect("there are some");
         let crash = format!("{point}:{}", dice.u64(1..5));
         let bystanders = [3, 4].map(|number| self.start(number, Act::Mix, 0));
         let bystanders = bystanders.into_iter().collect::<Result<Vec<Writer>>>()?;
