@@ -121,7 +121,9 @@ impl Ledger {
     fn note_line(&mut self, line: &str) -> Option<Option<Operation>> {
         let mut words = line.split(' ');
         let verb = words.next()?;
-        if matches!(verb, "ready" | "holding" | "asking" | "end" | "rss") {
+        if matches!(verb, "ready" | "holding" | "asking" | "end" | "rss")
+            || matches!(verb, "reached" | "forked" | "lingers" | "round")
+        {
             return Some(None);
         }
         let ns = words.next()?.parse().ok()?;

@@ -53,7 +53,7 @@ enum Command {
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
     Full(campaign::full::Arguments),
-    /// The clock jumps, descriptors or memory run out, containers. Needs root.
+    /// The clock jumps, descriptors or memory run out, containers, forks. Needs root.
     Environment(campaign::environment::Arguments),
     /// An attacker writes rubbish into the queue file, locks it, replaces it, sends requests.
     Hostile(campaign::hostile::Arguments),

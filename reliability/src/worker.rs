@@ -11,6 +11,7 @@
 //! | `holding`, `asking`                          | see [`Act`]                                   |
 //! | `saw NS WRITER:SEQUENCE,... COUNTER:N,...`   | a reader was shown this                       |
 //! | `rss ...`                                    | see `memory`                                  |
+//! | `reached`, `forked`, `lingers`, `round`      | see `forking`                                 |
 //! | `end`                                        | everything was closed                         |
 //!
 //! It hears in its stdin: `go`, `stop`. When stdin ends, it ends at once.
@@ -18,11 +19,12 @@
 mod hand;
 mod stock;
 mod watch;
+mod forking;
 mod memory;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +34,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use manyhands::{Database, Durability};
 
+pub use self::forking::RELEASE;
 use self::hand::Hand;
 use crate::black_box;
 use crate::campaign::log_path;
@@ -60,6 +63,8 @@ pub enum Act {
     Hold,
     /// At `go` says `asking` and asks for a turn; then as mix.
     Ask,
+    /// Forks at each crash point and in each state of a connection; meanwhile as mix.
+    Fork,
     /// Makes the tables if they do not exist, and inserts one row.
     Open,
     /// Plays `count` random transactions in each thread, and logs beside the database what they saw.
@@ -144,6 +149,10 @@ impl Orders {
         self.stop.load(Ordering::Relaxed)
     }
 
+    fn is_told_to_go(&self) -> bool {
+        self.go.lock().unwrap_or_else(PoisonError::into_inner).try_recv().is_ok()
+    }
+
     fn wait_for_go(&self) -> Result<()> {
         let go = self.go.lock().unwrap_or_else(PoisonError::into_inner);
         go.recv_timeout(Duration::from_secs(60)).context("nobody said go")
@@ -153,10 +162,9 @@ impl Orders {
 /// Says one line. Lines are shorter than a pipe's atomic write, so death never leaves half of one
 /// that looks whole.
 fn say(line: &str) {
-    let line = format!("{line}\n");
-    // Nobody listens any more: then stdin ends too, and with it this process.
-    let _ = std::io::stdout().lock().write_all(line.as_bytes());
-    let _ = std::io::stdout().lock().flush();
+    // Not through its buffer, which another thread of a forked child's parent may have held. An error: nobody
+    // listens any more. Then stdin ends too, and with it this process.
+    let _ = rustix::io::write(std::io::stdout(), format!("{line}\n").as_bytes());
 }
 
 /// Does the job.
@@ -166,6 +174,7 @@ pub fn run(job: &Arguments) -> Result<()> {
         Act::Stock => return stock::write(job, &orders),
         Act::Careless => return stock::be_careless(job, &orders),
         Act::StockWatch => return watch::through_the_shell(job, &orders),
+        Act::Fork => return forking::run(job, &orders),
         _ => {}
     }
     let label = match job.act {

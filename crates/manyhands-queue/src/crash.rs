@@ -1,7 +1,8 @@
 //! Named places at which a test kills its own process, to prove that a death there loses nothing.
 //!
 //! `MANYHANDS_CRASH=name:7` in the environment kills the process with SIGKILL when it passes `name`
-//! for the seventh time. Without the feature `crash-points` a place costs nothing and does nothing.
+//! for the seventh time. Or a test calls [`visit`], and stands at each place itself. Without the feature
+//! `crash-points` a place costs nothing and does nothing.
 
 /// Every name that [`point`] is called with, so that a campaign can try them all. In the order in which they are
 /// passed, from the first batch on.
@@ -41,6 +42,21 @@ pub fn with_a_batch() -> &'static [&'static str] {
     &POINTS[place("batch-begun")..=place("answered")]
 }
 
+#[cfg(feature = "crash-points")]
+type Visitor = Box<dyn Fn(&'static str) + Send + Sync>;
+#[cfg(feature = "crash-points")]
+static VISITOR: std::sync::OnceLock<Visitor> = std::sync::OnceLock::new();
+
+/// From now on the threads of this process call `visitor` at each point that they pass. They hold there what they
+/// hold: it must not use the library.
+///
+/// # Panics
+/// When there is a visitor.
+#[cfg(feature = "crash-points")]
+pub fn visit(visitor: impl Fn(&'static str) + Send + Sync + 'static) {
+    assert!(VISITOR.set(Box::new(visitor)).is_ok(), "there is a visitor");
+}
+
 /// Dies here if the environment asks for it.
 #[cfg(feature = "crash-points")]
 pub fn point(name: &'static str) {
@@ -49,6 +65,9 @@ pub fn point(name: &'static str) {
     static TARGET: OnceLock<Option<(String, u64)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     assert!(POINTS.contains(&name), "crash point {name} is not listed");
+    if let Some(visitor) = VISITOR.get() {
+        visitor(name);
+    }
     let target = TARGET.get_or_init(|| {
         let value = std::env::var("MANYHANDS_CRASH").ok()?;
         let (name, count) = value.split_once(':').expect("MANYHANDS_CRASH is name:count");

@@ -1,8 +1,10 @@
 //! What surrounds the writers changes under them: the wall clock jumps, descriptors run out, the kernel kills
-//! one for want of memory, containers number their processes alike.
+//! one for want of memory, containers number their processes alike, one forks (`fork`).
 //!
 //! Every error must be clear; nobody hangs; what was acknowledged is there, once; and when all is as before,
 //! writing goes on without opening anew.
+
+mod fork;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
+use self::fork::Forks;
 use super::{END_PATIENCE, READY_PATIENCE, Writer, job, memory_directory, report};
 use crate::clock::now_ns;
 use crate::ledger::Ledger;
@@ -48,6 +51,8 @@ enum Case {
     Memory,
     /// Writers in process namespaces of their own, all number 1 there; one is killed.
     Namespaces,
+    /// A process forks in every state; its children exit, die, use what they inherit, open the database.
+    Fork,
 }
 
 /// The choices of the campaign.
@@ -76,9 +81,9 @@ struct Round {
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut green = true;
-    let all = [Case::Clock, Case::Descriptors, Case::Memory, Case::Namespaces];
+    let all = [Case::Clock, Case::Descriptors, Case::Memory, Case::Namespaces, Case::Fork];
     for case in all.into_iter().filter(|case| arguments.case.is_none_or(|only| only == *case)) {
-        let (mut acked, mut errors) = (0, 0);
+        let (mut acked, mut errors, mut forks) = (0, 0, Forks::default());
         for number in arguments.from_round..arguments.from_round + arguments.rounds {
             // In memory, which then belongs to the control group of who wrote it.
             let place = memory_directory()?;
@@ -96,6 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 Case::Descriptors => round.run_out()?,
                 Case::Memory => round.starve()?,
                 Case::Namespaces => round.contain()?,
+                Case::Fork => round.fork(number % 2 == 1, &mut forks)?,
             }
             acked += round.ledger.acked.len();
             errors += round.ledger.failures.len();
@@ -109,6 +115,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             green &= report(&round.findings, &replay, Some(place));
         }
         println!("{case:?}: {} rounds, {acked} acknowledged, {errors} errors", arguments.rounds);
+        if case == Case::Fork {
+            println!("{}", forks.tell());
+            let missed = forks.missed();
+            let findings = Vec::from_iter(
+                (!missed.is_empty()).then(|| format!("nobody has forked at {}", missed.join(", "))),
+            );
+            green &= report(&findings, "environment --case fork", None);
+        }
     }
     Ok(green)
 }

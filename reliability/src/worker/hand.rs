@@ -68,13 +68,13 @@ impl Hand {
 
     /// Operations of kind immediate, now, whatever the script says: skips to the next such operation.
     pub fn immediate_now(&mut self) {
-        let operation = self.skip_to_immediate();
+        let operation = self.skip_to(Kind::Immediate);
         self.perform(operation, |hand| hand.immediate(operation).map(Some));
     }
 
     /// Holds the turn from now until `go`.
     pub fn hold(&mut self, orders: &Orders) -> Result<()> {
-        let operation = self.skip_to_immediate();
+        let operation = self.skip_to(Kind::Immediate);
         let mut go = Ok(());
         self.perform(operation, |hand| {
             hand.immediate_with(operation, || {
@@ -91,10 +91,41 @@ impl Hand {
         self.last
     }
 
-    fn skip_to_immediate(&mut self) -> Operation {
+    /// Performs a pair as a transaction of its own: it begins with `begin`, and `meanwhile` happens before its
+    /// first write, or after it.
+    pub fn pair_with(
+        &mut self,
+        begin: &str,
+        after_first_write: bool,
+        meanwhile: impl FnOnce(&mut Hand),
+    ) {
+        let operation = self.skip_to(Kind::Pair);
+        self.perform(operation, |hand| {
+            hand.connection.execute(begin, params![])?;
+            // Nothing that others write.
+            hand.connection.query("SELECT n FROM counter WHERE id = 0", params![])?;
+            if after_first_write {
+                hand.insert(operation, 0, None, None)?;
+                meanwhile(hand);
+            } else {
+                meanwhile(hand);
+                hand.insert(operation, 0, None, None)?;
+            }
+            hand.insert(operation, 1, None, None)?;
+            hand.connection.execute("COMMIT", params![])?;
+            Ok(None)
+        });
+    }
+
+    /// Its connection.
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    fn skip_to(&mut self, kind: Kind) -> Operation {
         loop {
             let operation = self.advance();
-            if operation.kind(self.seed) == Kind::Immediate {
+            if operation.kind(self.seed) == kind {
                 return operation;
             }
         }

@@ -84,7 +84,8 @@ fn a_failing_call_while_recovering() {
     }
 }
 
-/// The clock jumps; descriptors and memory run out; containers whose processes have the same numbers.
+/// The clock jumps; descriptors and memory run out; containers whose processes have the same numbers; a process forks
+/// in every state.
 #[test]
 fn what_surrounds_the_writers_changes() {
     check(&["environment", "--rounds", "2"]);

@@ -26,8 +26,8 @@ const fn slow(name: &'static str, what: &'static str, methods: &'static [&'stati
     Bug { name, what, methods, is_quick: false, by_all: false }
 }
 
-const fn by_all(name: &'static str, what: &'static str, methods: &'static [&'static str]) -> Bug {
-    Bug { name, what, methods, is_quick: true, by_all: true }
+const fn by_all(bug: Bug) -> Bug {
+    Bug { by_all: true, ..bug }
 }
 
 const ISOLATION: &str = "isolation --transactions 12000 --round 12000 --kills 1";
@@ -58,6 +58,8 @@ const TWO_COPIES: &str = "test manyhands-sqlite two_copies";
 const FORK_LOCKS: &str = "test manyhands-sqlite fork::";
 const FORK: &str = "test manyhands-sqlite fork_vfs::";
 const FORKED: &str = "test manyhands-queue forked";
+/// The second round is the one in which the parent is killed.
+const FORKS: &str = "environment --case fork --rounds 1 --from-round 1";
 const FATE: &str = "test manyhands the_fate_of_an_announced_frame";
 const LEFT_FRAME: &str = "test manyhands-reliability a_batch_that_was_refused";
 const REFUSED_COMMIT: &str = "test manyhands-sqlite refused_commit";
@@ -157,11 +159,11 @@ pub const BUGS: &[Bug] = &[
         &[IMAGES],
     ),
     slow("failed-sync-succeeds", "a sync that failed is reported as success", &[FAILED_SYNC]),
-    by_all(
+    by_all(quick(
         "forget-observation",
         "a replay by the leader does not compare what shows with what was seen",
         &[ALONE, BLACK_BOX],
-    ),
+    )),
     slow(
         "forget-observation-at-home",
         "the same where the own connection replays",
@@ -198,11 +200,11 @@ pub const BUGS: &[Bug] = &[
         "commits of other programs between the noted ones are not noticed",
         &[ISOLATION],
     ),
-    by_all(
+    by_all(quick(
         "promote-the-stale",
         "a transaction is promoted though others have committed since its snapshot",
         &[ALONE, BLACK_BOX],
-    ),
+    )),
     slow(
         "another-clock",
         "a replay has a clock and dice of its own",
@@ -253,12 +255,16 @@ pub const BUGS: &[Bug] = &[
         &[TWO_COPIES],
     ),
     slow("posix-locks", "SQLite's locks are POSIX locks, as they come", &[TWO_COPIES]),
-    slow(
+    by_all(slow(
         "a-child-keeps-locks",
         "a forked child keeps descriptors, and with them locks, of its parent",
-        &[FORK_LOCKS],
-    ),
-    slow("a-child-releases", "a forked child releases its parent's leadership", &[FORKED]),
+        &[FORK_LOCKS, FORKS],
+    )),
+    by_all(slow(
+        "a-child-releases",
+        "a forked child releases its parent's leadership",
+        &[FORKED, FORKS],
+    )),
     slow("replaced-unnoticed", "it is not noticed that the database was replaced", &[SURROUNDINGS]),
 ];
 
