@@ -46,6 +46,13 @@ impl Preload {
         preload
     }
 
+    /// The files of the directory can grow by as many bytes as a file of 8 bytes has, and no more.
+    pub fn room(directory: &Path, file: &Path) -> Preload {
+        let mut preload = Preload::about(directory);
+        preload.variables.push(("RECORDER_ROOM", file.display().to_string()));
+        preload
+    }
+
     /// Nothing is preloaded; another command starts the process.
     pub fn started_by(words: &[&str]) -> Preload {
         Preload {

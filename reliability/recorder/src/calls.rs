@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use crate::fault::{self, Fault};
 use crate::kernel::{self, next};
-use crate::record;
+use crate::{record, room};
 
 /// Returns -1 and sets `errno` when the call fails.
 macro_rules! fail {
@@ -105,6 +105,10 @@ macro_rules! pwrite {
             let fault = fault::meet_on("pwrite", fd);
             fail!(fault);
             let count = if fault.is_some() { fault::half(count) } else { count };
+            let Some(count) = room::fit(fd, count, at) else {
+                kernel::set_errno(libc::ENOSPC);
+                return -1;
+            };
             let act = || {
                 next!($symbol, fn(c_int, *const c_void, usize, i64) -> isize, fd, bytes, count, at)
             };

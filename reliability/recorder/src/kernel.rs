@@ -103,8 +103,8 @@ pub fn path_of(descriptor: c_int, buffer: &mut [u8; 512]) -> Option<&[u8]> {
     buffer.get(..usize::try_from(length).ok()?)
 }
 
-/// The inode behind a descriptor, when it is a file or a directory.
-pub fn inode_of(descriptor: c_int) -> Option<u64> {
+/// What the kernel says of a file or a directory behind a descriptor.
+fn status_of(descriptor: c_int) -> Option<libc::stat> {
     let mut status = core::mem::MaybeUninit::<libc::stat>::zeroed();
     let arguments = [
         c_long::from(descriptor),
@@ -117,7 +117,17 @@ pub fn inode_of(descriptor: c_int) -> Option<u64> {
     // SAFETY: zeroed, and filled in: all bits are valid.
     let status = unsafe { status.assume_init() };
     let kind = status.st_mode & libc::S_IFMT;
-    (code == 0 && (kind == libc::S_IFREG || kind == libc::S_IFDIR)).then_some(status.st_ino)
+    (code == 0 && (kind == libc::S_IFREG || kind == libc::S_IFDIR)).then_some(status)
+}
+
+/// The inode behind a descriptor, when it is a file or a directory.
+pub fn inode_of(descriptor: c_int) -> Option<u64> {
+    status_of(descriptor).map(|status| status.st_ino)
+}
+
+/// The size of the file behind a descriptor.
+pub fn size_of(descriptor: c_int) -> Option<u64> {
+    status_of(descriptor).map(|status| status.st_size as u64)
 }
 
 /// The inode that a path names.

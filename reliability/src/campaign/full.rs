@@ -1,17 +1,22 @@
-//! A disk that is full, and then has room again: a small tmpfs, which needs root.
+//! A disk that is full, and then has room again: a small tmpfs, which needs root, and is full to the page; or a
+//! library between the writers and the C library, for which it is full to the byte.
 //!
-//! Every error must be SQLite's own for a full disk; what was acknowledged is there; when a ballast file
-//! is deleted, writing goes on without opening anew.
+//! Every error must be SQLite's own for a full disk; what was acknowledged is there; when there is room again,
+//! writing goes on without opening anew.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{READY_PATIENCE, Writer, job, report};
+use super::{READY_PATIENCE, Writer, job, memory_directory, report};
 use crate::clock::now_ns;
 use crate::ledger::Ledger;
+use crate::preload::Preload;
 use crate::worker::Act;
 use crate::{shell, verdict};
 
@@ -43,7 +48,23 @@ pub struct Arguments {
     pages: u64,
     #[arg(long, default_value_t = 0)]
     from_page: u64,
+    /// Then: with room for so many bytes more, one after the other. By default the header of a WAL, and four frames.
+    #[arg(long, default_value_t = WAL_HEADER_BYTES + 4 * FRAME_BYTES + 1)]
+    bytes: u64,
+    #[arg(long, default_value_t = 0)]
+    from_byte: u64,
+    /// Only each so many-th of them; the seed says from which on.
+    #[arg(long, default_value_t = 1)]
+    byte_step: u64,
 }
+
+/// What a writer of pages of this size adds to the WAL.
+const PAGE_BYTES: u64 = 512;
+const WAL_HEADER_BYTES: u64 = 32;
+const FRAME_BYTES: u64 = 24 + PAGE_BYTES;
+
+/// Of the file that says how much room there is: no limit.
+const ENOUGH: u64 = u64::MAX;
 
 /// A mounted tmpfs. Dropping it takes it away.
 struct SmallDisk(PathBuf);
@@ -87,6 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         green &= report(&findings, &replay, None);
     }
     green &= fill_to_the_page(arguments)?;
+    green &= fill_to_the_byte(arguments)?;
     green &= too_small()?;
     Ok(green)
 }
@@ -128,7 +150,7 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
     for writer in crew {
         writer.finish(&mut ledger, &mut findings)?;
     }
-    let mut codes = std::collections::BTreeMap::<(i32, String), usize>::new();
+    let mut codes = BTreeMap::<(i32, String), usize>::new();
     for failure in &ledger.failures {
         *codes.entry((failure.code, failure.text.clone())).or_default() += 1;
     }
@@ -151,33 +173,108 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
 /// The disk has room for a few pages more when the writers begin: for none, for one, and so on, so that it
 /// is full at each place of each write. What they say; and afterwards all write again.
 fn fill_to_the_page(arguments: &Arguments) -> Result<bool> {
-    let (mut green, mut errors, mut acked) = (true, 0, 0);
+    let (mut green, mut tally) = (true, Tally::default());
     for pages in arguments.from_page..arguments.from_page + arguments.pages {
         let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
         let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
-        let seed = arguments.seed.wrapping_mul(0x9E37).wrapping_add(pages);
-        let (mut ledger, mut findings) = (Ledger::new(seed, false), Vec::new());
+        let ballast = disk.0.join("ballast");
         let database = disk.0.join("app.db");
         shell::create(&database)?;
+        let fill = || {
+            let found = rustix::fs::statvfs(&disk.0).context("how much room there is")?;
+            let room = found.f_bavail.saturating_sub(pages) * found.f_frsize;
+            std::fs::write(&ballast, vec![1; room as usize]).context("write ballast")
+        };
+        let free = || std::fs::remove_file(&ballast).context("delete the ballast");
+        let seed = arguments.seed.wrapping_mul(0x9E37).wrapping_add(pages);
+        let findings = tally.play(&database, seed, &Preload::default(), fill, free)?;
+        let Arguments { megabytes, seed, .. } = arguments;
+        let replay = format!(
+            "full --megabytes {megabytes} --rounds 0 --from-page {pages} --pages 1 --bytes 0 --seed {seed}"
+        );
+        green &= report(&findings, &replay, None);
+    }
+    println!(
+        "room for {} to {} pages: {tally}",
+        arguments.from_page,
+        arguments.from_page + arguments.pages
+    );
+    Ok(green)
+}
+
+/// The same to the byte. The pages are small, so that this is every byte of a few frames.
+fn fill_to_the_byte(arguments: &Arguments) -> Result<bool> {
+    let (mut green, mut tally) = (true, Tally::default());
+    let Arguments { from_byte, bytes, byte_step, seed, .. } = *arguments;
+    let first = from_byte + if byte_step > 1 { seed % byte_step } else { 0 };
+    for bytes in (first..from_byte + bytes).step_by(byte_step as usize) {
+        let place = memory_directory()?;
+        let files = place.path().join("files");
+        std::fs::create_dir(&files)?;
+        let (database, room) = (files.join("app.db"), place.path().join("room"));
+        let pages = format!("PRAGMA page_size={PAGE_BYTES}; PRAGMA journal_mode=WAL");
+        shell::run(&database, &[&pages])?;
+        shell::create(&database)?;
+        let set = |bytes: u64| {
+            // In place: the writers have mapped it.
+            let mut file = std::fs::OpenOptions::new().write(true).open(&room)?;
+            file.write_all(&bytes.to_le_bytes()).context("say how much room there is")
+        };
+        std::fs::write(&room, ENOUGH.to_le_bytes())?;
+        let preload = Preload::room(&files, &room);
+        let case = seed.wrapping_mul(0x9E37).wrapping_add(bytes);
+        let findings = tally.play(&database, case, &preload, || set(bytes), || set(ENOUGH))?;
+        let replay =
+            format!("full --rounds 0 --pages 0 --from-byte {bytes} --bytes 1 --seed {seed}");
+        green &= report(&findings, &replay, Some(place));
+    }
+    println!("room for {from_byte} to {} bytes, each {byte_step}: {tally}", from_byte + bytes);
+    Ok(green)
+}
+
+/// The sums of the cases.
+#[derive(Default)]
+struct Tally {
+    cases: u64,
+    acked: usize,
+    errors: BTreeMap<i32, usize>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { cases, acked, errors } = self;
+        write!(f, "{cases} cases, {acked} acknowledged, errors by SQLite's code: {errors:?}")
+    }
+}
+
+impl Tally {
+    /// Three processes begin to write when the disk is as good as full, until each has met that; then it is
+    /// freed, and each must write again. The findings.
+    fn play(
+        &mut self,
+        database: &Path,
+        seed: u64,
+        preload: &Preload,
+        fill: impl FnOnce() -> Result<()>,
+        free: impl FnOnce() -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let (mut ledger, mut findings) = (Ledger::new(seed, false), Vec::new());
         let mut crew = (0..3)
             .map(|number| {
-                let mut job = job(&database, Act::Ask, number, seed);
+                let mut job = job(database, Act::Ask, number, seed);
                 job.timeout_ms = TIMEOUT_MS;
-                Writer::start(&job, None)
+                Writer::start_with(&job, None, preload)
             })
             .collect::<Result<Vec<Writer>>>()?;
         for writer in &crew {
             writer.child.wait_for("ready", READY_PATIENCE)?;
         }
-        let found = rustix::fs::statvfs(&disk.0).context("how much room there is")?;
-        let room = found.f_bavail.saturating_sub(pages) * found.f_frsize;
-        let ballast = disk.0.join("ballast");
-        std::fs::write(&ballast, vec![1; room as usize]).context("write ballast")?;
+        fill()?;
         crew.iter_mut().for_each(|writer| writer.child.say("go"));
         for writer in &crew {
             writer.child.wait_for("err", PATIENCE).context("fill the disk")?;
         }
-        std::fs::remove_file(&ballast).context("delete the ballast")?;
+        free()?;
         let freed_ns = now_ns();
         for writer in &crew {
             if writer.first_ack_after(freed_ns, PATIENCE).is_none() {
@@ -189,21 +286,14 @@ fn fill_to_the_page(arguments: &Arguments) -> Result<bool> {
             writer.finish(&mut ledger, &mut findings)?;
         }
         findings.extend(unclear(&ledger));
-        findings.extend(verdict::examine(&database, &ledger)?.findings);
-        errors += ledger.failures.len();
-        acked += ledger.acked.len();
-        let Arguments { megabytes, seed, .. } = arguments;
-        let replay = format!(
-            "full --megabytes {megabytes} --rounds 0 --from-page {pages} --pages 1 --seed {seed}"
-        );
-        green &= report(&findings, &replay, None);
+        findings.extend(verdict::examine(database, &ledger)?.findings);
+        self.cases += 1;
+        self.acked += ledger.acked.len();
+        for failure in &ledger.failures {
+            *self.errors.entry(failure.code).or_default() += 1;
+        }
+        Ok(findings)
     }
-    println!(
-        "room for {} to {} pages: {acked} acknowledged, {errors} errors",
-        arguments.from_page,
-        arguments.from_page + arguments.pages
-    );
-    Ok(green)
 }
 
 /// Errors that are not SQLite's for a full disk.

@@ -135,10 +135,10 @@ fn many_processes_create_one_database() {
     check(&["opening", "--processes", "50", "--rounds", "2"]);
 }
 
-/// A full disk is an error, not a loss and not a standstill, at whichever page of a write it is full.
+/// A full disk is an error, not a loss and not a standstill, at whichever page or byte of a write it is full.
 #[test]
 fn a_full_disk_is_an_error_and_no_more() {
-    check(&["full", "--rounds", "2", "--pages", "24"]);
+    check(&["full", "--rounds", "2", "--pages", "24", "--byte-step", "71"]);
 }
 
 /// Memory per connection, and memory over time.
