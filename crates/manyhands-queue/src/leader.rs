@@ -187,11 +187,6 @@ impl Queue {
         })
     }
 
-    /// True while somebody leads, or has died leading.
-    pub fn is_led(&self) -> bool {
-        !self.leader_word().is_free()
-    }
-
     /// A number that changes whenever a leader begins or a batch ends: while it moves, the leader
     /// lives.
     pub fn progress(&self) -> u64 {
@@ -449,10 +444,7 @@ impl Lead {
     }
 
     fn answer_slot(&mut self, slot: usize, executed: SlotWord) {
-        let place = self.queue.slot(slot);
-        // A turn would mean that it was passed over.
-        place.kind.store(Kind::Request.to_bits(), Ordering::Relaxed);
-        if place.advance(executed, executed.with(SlotState::Answered)) {
+        if self.queue.slot(slot).advance(executed, executed.with(SlotState::Answered)) {
             self.answered.push(slot);
         } else if !planted("answer-before-commit") {
             // Only the leader moves an executed slot. Its owner must not publish this request again.
@@ -495,7 +487,7 @@ impl Lead {
             return self.queue.free(entry.slot, entry.word);
         }
         if silent {
-            return slot.advance(entry.word, entry.word.with(SlotState::Answered));
+            return slot.advance(entry.word, entry.word.with(SlotState::PassedOver));
         }
         wait::ring(slot);
         false

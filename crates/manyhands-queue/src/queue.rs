@@ -203,7 +203,7 @@ impl Queue {
         for (number, slot) in self.region.shared().slots.0.iter().enumerate() {
             let Some(word) = slot.load() else { continue };
             let owned =
-                matches!(word.state, SlotState::Claimed | SlotState::Pending | SlotState::Answered);
+                !matches!(word.state, SlotState::Free | SlotState::Taken | SlotState::Executed);
             if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
                 fence(Ordering::SeqCst);
                 self.mark_free(number);
@@ -384,7 +384,7 @@ pub enum Stage {
     Answered,
     /// The leader called this turn and got no reply, so it went on: nobody has executed it. Publish again.
     PassedOver,
-    /// Somebody has written over the slot: whether a leader executes the request, nobody can tell.
+    /// Somebody has written over the slot: whether a leader has executed the request, nobody can tell.
     Gone,
 }
 
@@ -407,22 +407,22 @@ impl Published {
         self.pending.ticket
     }
 
-    /// Where the request stands now. `None` when the memory is damaged.
-    pub fn stage(&self) -> Option<Stage> {
+    /// Where the request stands now.
+    pub fn stage(&self) -> Stage {
         let slot = self.queue.slot(self.slot);
-        let word = slot.load()?;
+        let Some(word) = slot.load() else { return Stage::Gone };
         if word.ticket != self.pending.ticket || word.member != self.pending.member {
-            return Some(Stage::Gone);
+            return Stage::Gone;
         }
         let is_turn = || Kind::from_bits(slot.kind.load(Ordering::Relaxed)) == Kind::Turn;
-        Some(match word.state {
+        match word.state {
             SlotState::Pending if is_turn() => Stage::MustLead,
             SlotState::Pending => Stage::Waiting,
             SlotState::Taken | SlotState::Executed => Stage::Executing,
-            SlotState::Answered if is_turn() => Stage::PassedOver,
             SlotState::Answered => Stage::Answered,
+            SlotState::PassedOver => Stage::PassedOver,
             SlotState::Free | SlotState::Claimed => Stage::Gone,
-        })
+        }
     }
 
     /// True when it asked for its turn, so that no leader has ever executed it.
@@ -450,7 +450,7 @@ impl Published {
     /// Takes the request out of the queue. False when a leader has taken it already: then it must be
     /// waited for.
     pub fn withdraw(&mut self) -> bool {
-        let stays = planted("withdrawn-stays") && self.stage() == Some(Stage::Waiting);
+        let stays = planted("withdrawn-stays") && self.stage() == Stage::Waiting;
         self.done = self.done || stays || self.queue.free(self.slot, self.pending);
         if self.done {
             self.free_block();
@@ -486,11 +486,13 @@ impl Drop for Published {
         if self.queue.is_inherited() {
             return;
         }
-        // Pending: withdrawn. Answered: nobody reads it. In a leader's hands, or damaged: left to the
-        // next sweep after this member's end, with its block.
-        let freed =
-            self.withdraw() || self.queue.free(self.slot, self.pending.with(SlotState::Answered));
-        if freed || self.stage() == Some(Stage::Gone) {
+        // Pending: withdrawn. Answered, or passed over: nobody reads it. In a leader's hands, or damaged: left
+        // to the next sweep after this member's end, with its block.
+        let freed = self.withdraw()
+            || [SlotState::Answered, SlotState::PassedOver]
+                .iter()
+                .any(|&state| self.queue.free(self.slot, self.pending.with(state)));
+        if freed || self.stage() == Stage::Gone {
             self.free_block();
         }
         if freed {

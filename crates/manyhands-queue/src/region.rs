@@ -32,6 +32,9 @@ use crate::{crash, sigbus};
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
 
+/// Where the file says that it is to be left, see `layout.rs`.
+const RETIRED_AT: u64 = 40;
+
 /// How long a member that leaves waits for others who leave at the same moment.
 const LEAVE_WAIT: Duration = Duration::from_millis(200);
 
@@ -169,9 +172,14 @@ impl Region {
             && identity.retired.load(Ordering::Relaxed) == 0
     }
 
-    /// Tells all members to leave for a new file.
+    /// Tells all members to leave for a new file. Also through the descriptor: what is mapped may be memory of
+    /// this process alone by now, see `sigbus.rs`.
     pub(crate) fn retire(&self) {
         self.shared().header.identity.0.retired.store(1, Ordering::Relaxed);
+        if !self.is_inherited() {
+            // Who cannot be told finds out by itself.
+            let _ = self.file.write_all_at(&1u64.to_ne_bytes(), RETIRED_AT);
+        }
     }
 
     /// True while the path still leads to this file.
@@ -404,7 +412,7 @@ impl FileIdentity {
             layout: word(8),
             program: word(16),
             boot: [word(24), word(32)],
-            retired: word(40),
+            retired: word(RETIRED_AT as usize),
         }
     }
 

@@ -8,16 +8,17 @@
 //! |-----------|----------------|-----------------------------------------------------------------------|
 //! | Free      | anybody        | Claimed (a client takes it)                                           |
 //! | Claimed   | its owner      | Pending (published), Free (given back, or the owner died)             |
-//! | Pending   | owner, leader  | Taken (leader), Free (withdrawn, or the owner died), Answered (a turn |
-//! |           |                | that was passed over), Claimed (somebody else drew the ticket)        |
+//! | Pending   | owner, leader  | Taken (leader), Free (withdrawn, or the owner died), PassedOver (a    |
+//! |           |                | silent owner's turn), Claimed (somebody else drew the ticket)         |
 //! | Taken     | the leader     | Executed (answer written), Pending (to be executed again)             |
 //! | Executed  | the leader     | Answered (committed), Pending (not committed: executed again)         |
 //! | Answered  | its owner      | Free (answer read, or the owner died)                                 |
+//! | PassedOver| its owner      | Free (its owner saw it, or died)                                      |
 //!
 //! The ticket in the word makes every compare-and-swap speak of one request: a ring entry whose
 //! ticket differs from the word's is about a request that is gone.
 //!
-//! And if the owner dies: Claimed, Pending and Answered slots are freed by whoever next needs one
+//! And if the owner dies: Claimed, Pending, Answered and PassedOver slots are freed by whoever next needs one
 //! ([`crate::Queue::claim`]). And if the leader dies in Taken or Executed: its successor moves them
 //! on ([`crate::Lead`]).
 
@@ -41,6 +42,8 @@ pub enum SlotState {
     Executed = 4,
     /// The answer holds.
     Answered = 5,
+    /// The owner was called to its turn and did not come: nobody has executed it.
+    PassedOver = 6,
 }
 
 impl SlotState {
@@ -52,21 +55,22 @@ impl SlotState {
             3 => SlotState::Taken,
             4 => SlotState::Executed,
             5 => SlotState::Answered,
+            6 => SlotState::PassedOver,
             _ => return None,
         })
     }
 
     /// The transition table above.
     pub fn may_become(self, next: SlotState) -> bool {
-        use SlotState::{Answered, Claimed, Executed, Free, Pending, Taken};
+        use SlotState::{Answered, Claimed, Executed, Free, PassedOver, Pending, Taken};
         matches!(
             (self, next),
             (Free, Claimed)
                 | (Claimed, Pending | Free)
-                | (Pending, Taken | Answered | Free | Claimed)
+                | (Pending, Taken | PassedOver | Free | Claimed)
                 | (Taken, Executed | Pending)
                 | (Executed, Answered | Pending)
-                | (Answered, Free)
+                | (Answered | PassedOver, Free)
         )
     }
 }
@@ -131,14 +135,14 @@ mod tests {
 
     #[test]
     fn a_word_survives_its_bits() {
-        for bits in [0, 1, 2, 3, 4, 5, u64::MAX << 4, (7 << 16) | (4095 << 4) | 5] {
+        for bits in [0, 1, 2, 3, 4, 5, u64::MAX << 4, (7 << 16) | (4095 << 4) | 6] {
             assert_eq!(SlotWord::from_bits(bits).expect("a valid word").to_bits(), bits);
         }
     }
 
     #[test]
     fn bits_that_nobody_writes_are_refused() {
-        for bits in 6..16 {
+        for bits in 7..16 {
             assert_eq!(SlotWord::from_bits(bits), None);
         }
     }

@@ -53,8 +53,8 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
     let changed = || {
         let stage = published.stage();
         stage != before
-            || matches!(stage, None | Some(Stage::Answered | Stage::PassedOver | Stage::Gone))
-            || stage != Some(Stage::Executing) && queue.invites(published.slot)
+            || matches!(stage, Stage::Answered | Stage::PassedOver | Stage::Gone)
+            || stage != Stage::Executing && queue.invites(published.slot)
     };
     if queue.waiting() <= CROWD_MAX && watch(&changed) {
         return Waited::Changed;

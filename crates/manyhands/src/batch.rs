@@ -31,14 +31,14 @@ pub(crate) fn serve(
     recover::settle(file, &mut lead, deadline)?;
     loop {
         let Some(entry) = lead.next(None) else {
-            if matches!(own.stage(), Some(Stage::Waiting | Stage::MustLead)) {
+            if matches!(own.stage(), Stage::Waiting | Stage::MustLead) {
                 // The own request waits, and the ring does not lead to it: it was damaged.
                 lead.queue().retire();
             }
             break;
         };
         // Who waits in a queue that is no longer sound leaves it for a new one.
-        if own.stage() == Some(Stage::Answered) || !lead.queue().is_sound() {
+        if own.stage() == Stage::Answered || !lead.queue().is_sound() {
             break;
         }
         match entry.kind {
@@ -52,7 +52,7 @@ pub(crate) fn serve(
                 // are back before the next one begins. Where it goes into executing, the next leader had
                 // better begin beside them.
                 let commits_dominate = executing < began.elapsed() / 2;
-                let goes_on = own.stage() != Some(Stage::Answered);
+                let goes_on = own.stage() != Stage::Answered;
                 if commits_dominate || goes_on || file.has_foreign_connections() {
                     lead.wake_answered();
                 }
@@ -107,9 +107,9 @@ fn execute_batch(
             undone.map(|()| answered)
         }
         Batch::Whole if !lead.is_intact(&executed) => {
-            let undone = executor.rollback();
+            // Somebody else may believe that it leads: it must not be given them back while it executes them.
             executed.iter().for_each(|entry| lead.put_back(entry));
-            undone.map(|()| false)
+            executor.rollback().map(|()| false)
         }
         Batch::Whole => {
             crash::point("before-commit");

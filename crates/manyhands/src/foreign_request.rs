@@ -272,11 +272,10 @@ fn lead_until_answered(
             lead.release();
             return false;
         }
-        if own.stage() == Some(Stage::Answered) {
+        if own.stage() == Stage::Answered {
             return true;
         }
-        let mut sent_back =
-            forged.iter_mut().filter(|it| it.published.stage() == Some(Stage::MustLead));
+        let mut sent_back = forged.iter_mut().filter(|it| it.published.stage() == Stage::MustLead);
         assert!(sent_back.next().is_some_and(|it| it.published.withdraw()), "in whose way?");
     }
     panic!("the honest request has no answer");
@@ -285,7 +284,7 @@ fn lead_until_answered(
 /// What became of a forged request.
 fn examine(forged: Forged) {
     let Forged { published, denied } = forged;
-    if published.stage() != Some(Stage::Answered) {
+    if published.stage() != Stage::Answered {
         return;
     }
     let bytes = published.into_answer().expect("it is answered");
@@ -413,7 +412,7 @@ mod tests {
     }
 
     /// One request with `sql` comes first, as from another process. What became of it, and how long it took.
-    fn serve_one(sql: &str) -> (Option<Stage>, Duration) {
+    fn serve_one(sql: &str) -> (Stage, Duration) {
         let directory = tempfile::tempdir().expect("a directory");
         let leader = Leader::new(directory.path());
         let file = leader.connection.file.clone().expect("it has a queue");
@@ -439,7 +438,7 @@ mod tests {
         let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) \
                        SELECT max(x) AS x FROM c";
         let (stage, took) = serve_one(endless);
-        assert_eq!(stage, Some(Stage::MustLead));
+        assert_eq!(stage, Stage::MustLead);
         assert!(took < 10 * limits::FIRST_REQUEST_TIME_MAX, "{took:?}");
     }
 
@@ -450,7 +449,7 @@ mod tests {
         let rows =
             "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c";
         let (stage, took) = serve_one(rows);
-        assert_eq!(stage, Some(Stage::MustLead));
+        assert_eq!(stage, Stage::MustLead);
         assert!(
             took < limits::FIRST_REQUEST_TIME_MAX / 2,
             "{took:?}: it ran until its time was over"
@@ -465,9 +464,9 @@ mod tests {
             "SELECT length(randomblob(500000000)) AS x",
             "SELECT length(printf('%.*c', 500000000, 'x')) AS x",
         ] {
-            assert_eq!(serve_one(sql).0, Some(Stage::MustLead), "{sql}");
+            assert_eq!(serve_one(sql).0, Stage::MustLead, "{sql}");
         }
         let small = "SELECT length(randomblob(1000000)) AS x";
-        assert_eq!(serve_one(small).0, Some(Stage::Answered));
+        assert_eq!(serve_one(small).0, Stage::Answered);
     }
 }

@@ -14,7 +14,10 @@
 //!   program has restarted the WAL in the few milliseconds since, the frame is gone: then the header's
 //!   change counter may still tell that nobody recovered anything, so that the frame was never seen. If
 //!   it does not, the owners are told that the outcome is unknown, for a guess could apply a write twice.
-//! * It announced nothing: there was no commit frame.
+//! * It announced nothing: there was no commit frame. Its death is what the leader's word and the locks say, and
+//!   that word may have been written over: then it lives, holds SQLite's write lock, and may yet commit. So
+//!   only who holds the write lock looks. If the queue is no longer sound, the leader's process may have
+//!   lost the shared memory before it announced (`sigbus` in the queue): then nobody knows.
 //!
 //! A frame that was written and never published is still in the file, and the next recovery would find
 //! it: after the death of all processes, or of one that was about to restart the WAL. So before anybody
@@ -28,6 +31,7 @@ use manyhands_sqlite::{Connection, WalIndexHeader};
 
 use crate::Error;
 use crate::database::DatabaseFile;
+use crate::executor::Executor;
 
 /// Settles what the last leader left, if it left something.
 ///
@@ -45,28 +49,38 @@ pub(crate) fn settle(
         Unresolved::Sealed if planted("sealed-is-lost") => Fate::NotCommitted,
         Unresolved::Sealed => Fate::Committed,
         Unresolved::Unannounced if planted("unannounced-is-committed") => Fate::Committed,
-        Unresolved::Unannounced => Fate::NotCommitted,
         Unresolved::Announced(_) if planted("announced-is-committed") => Fate::Committed,
         Unresolved::Announced(_) if planted("announced-is-lost") => Fate::NotCommitted,
-        Unresolved::Announced(frame) => look(file, lead, &frame, deadline)?,
+        Unresolved::Unannounced | Unresolved::Announced(_) => look(file, lead, deadline)?,
     };
     tracing::info!(?fate, "settled the batch of a leader that died");
     lead.resolve(fate);
     Ok(())
 }
 
-/// Looks for the frame while holding the write lock, so that nothing moves meanwhile, and makes final what
-/// it finds. Taking the lock makes SQLite recover the wal-index first, if it is torn.
-fn look(
-    file: &DatabaseFile,
-    lead: &Lead,
-    frame: &CommitFrame,
-    deadline: Deadline,
-) -> Result<Fate, Error> {
+/// Looks while holding the write lock, so that nothing moves meanwhile.
+fn look(file: &DatabaseFile, lead: &Lead, deadline: Deadline) -> Result<Fate, Error> {
     let mut executor = file.executor(lead.queue())?;
     let executor = executor.get();
     let began = Instant::now();
     executor.begin(deadline).map_err(|error| file.describe_busy(error, began.elapsed()))?;
+    let fate = match lead.unresolved() {
+        Unresolved::Sealed => Fate::Committed,
+        Unresolved::Unannounced if lead.queue().is_sound() => Fate::NotCommitted,
+        Unresolved::Unannounced => Fate::Unknown,
+        Unresolved::Announced(frame) => return look_for(file, executor, &frame),
+    };
+    executor.rollback()?;
+    Ok(fate)
+}
+
+/// Looks for the frame, and makes final what it finds. Taking the write lock, which the caller holds, has made
+/// SQLite recover the wal-index, if it was torn.
+fn look_for(
+    file: &DatabaseFile,
+    executor: &mut Executor,
+    frame: &CommitFrame,
+) -> Result<Fate, Error> {
     let header = executor.connection().wal_index();
     let found = match executor.connection().wal_frame_header(frame.offset) {
         Ok(found) => found,
@@ -125,7 +139,16 @@ fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::sync::Arc;
+
+    use manyhands_queue::{Kind, Published, Queue, Stage};
+    use manyhands_sqlite::OpenMode;
+
     use super::*;
+    use crate::Database;
 
     const SALT: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 
@@ -165,5 +188,68 @@ mod tests {
         assert_eq!(fate(&old, &index(50_003, 5, [0; 8]), same), Fate::NotCommitted);
         // The same, and there was one.
         assert_eq!(fate(&old, &index(3, 5, [0; 8]), same), Fate::Unknown);
+    }
+
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_secs(5))
+    }
+
+    /// A leader that has executed a request and not committed it, and the request.
+    fn lead_with_a_batch(queue: &Arc<Queue>) -> (Lead, Published) {
+        let mut lead = queue.try_lead("leader").expect("nobody leads");
+        lead.begin_batch();
+        let mut claim = queue.claim(soon()).expect("a slot");
+        assert!(claim.write(b"a request", 8));
+        let published = claim.publish(Kind::Request, "").expect("there is room");
+        let entry = lead.next(None).expect("it waits");
+        assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
+        (lead, published)
+    }
+
+    /// Rubbish over the leader's word named a member that nobody is, while the leader committed. Its successor
+    /// found that no commit was announced, and executed the batch, too. Now it waits for SQLite's write
+    /// lock, which such a leader holds.
+    #[test]
+    fn a_leader_that_only_seems_dead_commits_first() {
+        const LEADER_WORD_AT: u64 = 192;
+        const BY_NOBODY: u64 = 9 << 24 | 4001 << 8;
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("app.db");
+        let database = Database::open(&path).expect("opens");
+        let file = database.file.as_ref().expect("it has a queue");
+        let queue = file.queue();
+        let committing = Connection::open(&path, OpenMode::ReadWrite, false).expect("opens");
+        committing.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+        let (lead, published) = lead_with_a_batch(&queue);
+        let memory = File::options().write(true).open(directory.path().join("app.db-hands"));
+        let memory = memory.expect("the queue file");
+        memory.write_all_at(&BY_NOBODY.to_ne_bytes(), LEADER_WORD_AT).expect("writes");
+        let mut successor = queue.try_succeed("successor").expect("the leader seems dead");
+        std::thread::scope(|scope| {
+            let settling = scope.spawn(|| settle(file, &mut successor, soon()));
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!settling.is_finished());
+            queue.seal();
+            committing.execute("ROLLBACK").expect("gives the write lock back");
+            settling.join().expect("no panic").expect("settled");
+        });
+        assert_eq!(published.stage(), Stage::Answered);
+        drop(lead);
+    }
+
+    /// The file was truncated while a leader committed: what it announced went into memory of its own. When
+    /// it had left, its successor found nothing announced, and executed the batch, too.
+    #[test]
+    fn of_a_queue_that_is_not_sound_nobody_knows() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path().join("app.db")).expect("opens");
+        let file = database.file.as_ref().expect("it has a queue");
+        let queue = file.queue();
+        let (lead, published) = lead_with_a_batch(&queue);
+        queue.retire();
+        drop(lead);
+        let mut successor = queue.try_succeed("successor").expect("a batch was left");
+        settle(file, &mut successor, soon()).expect("settled");
+        assert_eq!(published.into_answer().expect("answered"), b"");
     }
 }

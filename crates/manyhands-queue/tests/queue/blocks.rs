@@ -213,7 +213,7 @@ fn a_damaged_block_is_no_request() {
         assert!(taken.is_empty(), "{bytes:?}: {} bytes", taken.len());
         lead.demand_turn(&entry);
         lead.end_batch(&[], false);
-        assert_eq!(published.stage(), Some(Stage::MustLead));
+        assert_eq!(published.stage(), Stage::MustLead);
         let turn = lead.next(None).unwrap();
         assert!(lead.accept_turn(&turn, &mut published));
         drop(published);

@@ -40,7 +40,7 @@ pub fn forking(path: &Path, word: &str) {
         assert_eq!((ended, status), (child, 0), "the child knew that it inherited");
         // The child's drops freed, withdrew and released nothing.
         assert!(!queue.is_inherited() && queue.is_in_place() && queue.is_sound());
-        assert_eq!(published.stage(), Some(manyhands_queue::Stage::Waiting));
+        assert_eq!(published.stage(), manyhands_queue::Stage::Waiting);
         assert_eq!(queue.leader().expect("still led").label, "parent");
         assert!(claim.publish(Kind::Request, "").is_ok(), "the claim is still ours");
         tell("untouched");

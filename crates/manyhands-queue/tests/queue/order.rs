@@ -146,7 +146,7 @@ fn a_request_is_withdrawn_or_taken_never_both() {
         });
         assert_ne!(withdrawn, taken);
         if taken {
-            assert_eq!(published.stage(), Some(Stage::Executing));
+            assert_eq!(published.stage(), Stage::Executing);
             assert!(!published.withdraw(), "a taken request was withdrawn");
             assert!(lead.executed(&entry, request.len(), &request));
             lead.end_batch(&[entry], true);

@@ -78,7 +78,7 @@ fn orphans(stage: &str) -> (Orphans, Lead) {
 
 impl Orphans {
     fn stages(&self) -> Vec<Stage> {
-        self.published.iter().map(|one| one.stage().unwrap()).collect()
+        self.published.iter().map(|one| one.stage()).collect()
     }
 
     /// All get their own answer; those that still waited, from the next leader.
@@ -167,7 +167,7 @@ fn a_dropped_batch_is_inherited() {
     let entry = lead.next(None).unwrap();
     assert!(lead.take(&entry, &mut Vec::new()));
     drop(lead);
-    assert_eq!(published.stage(), Some(Stage::Executing));
+    assert_eq!(published.stage(), Stage::Executing);
     serve(queue.try_lead("next").unwrap());
     assert_eq!(published.into_answer().unwrap(), reversed(b"dropped"));
 }

@@ -32,7 +32,7 @@ pub fn member(path: &Path, word: &str) {
         touch_truncated_memory(&path.with_extension("mine"));
     }
     // All of these touch pages that are gone.
-    assert_ne!(waiting.stage(), Some(Stage::Answered));
+    assert_ne!(waiting.stage(), Stage::Answered);
     assert!(!waiting.withdraw());
     assert!(claim.publish(Kind::Request, "").is_err());
     serve(lead);
@@ -105,4 +105,24 @@ fn a_foreign_fault_reaches_the_handler_before_ours() {
     let (_place, mut process) = start("chained");
     process.say("go on");
     assert_eq!(process.wait().code(), Some(42));
+}
+
+/// Who has lost the file's memory and retires the queue tells the others, too: they took a leader that had
+/// lost it during its commit, and then left, for one that had died before.
+#[test]
+fn who_lost_the_memory_still_tells_the_others() {
+    let place = Place::new();
+    let queue = place.join();
+    let file = File::options().read(true).write(true).open(place.path()).unwrap();
+    file.set_len(4096).unwrap();
+    // The slots are gone, and with them all of this member's memory.
+    drop(queue.claim(Deadline::after(LONG)));
+    let retired = || {
+        let mut word = [0; 8];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut word, 40).unwrap();
+        u64::from_ne_bytes(word)
+    };
+    assert!(!queue.is_sound() && retired() == 0);
+    queue.retire();
+    assert_eq!(retired(), 1);
 }

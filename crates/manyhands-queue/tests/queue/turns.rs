@@ -18,7 +18,7 @@ pub fn owner(path: &Path) {
     tell("published");
     listen();
     loop {
-        match published.stage().unwrap() {
+        match published.stage() {
             Stage::PassedOver => {
                 tell("passed over");
                 published = publish(&queue, Kind::Turn, &[]);
@@ -46,7 +46,7 @@ fn a_turn_comes_in_its_place() {
     let place = Place::new();
     let queue = place.join();
     let mut published = publish(&queue, Kind::Turn, &[]);
-    assert_eq!(published.stage(), Some(Stage::MustLead));
+    assert_eq!(published.stage(), Stage::MustLead);
     let mut later = publish(&queue, Kind::Turn, &[]);
     let mut lead = queue.try_lead("").unwrap();
     let entry = lead.next(None).unwrap();
@@ -104,7 +104,7 @@ fn a_request_that_cannot_be_executed_becomes_a_turn() {
     assert!(lead.take(&entry, &mut Vec::new()));
     lead.demand_turn(&entry);
     lead.end_batch(&[], false);
-    assert_eq!(published.stage(), Some(Stage::MustLead));
+    assert_eq!(published.stage(), Stage::MustLead);
     let entry = lead.next(None).unwrap();
     assert_eq!((entry.kind, entry.ticket), (Kind::Turn, published.ticket()));
     assert!(lead.accept_turn(&entry, &mut published));
@@ -127,7 +127,7 @@ fn who_was_passed_over_knows_that_nobody_executed_it() {
     let turn = lead.next(None).unwrap();
     wait_until("the owner was silent for too long", || lead.call(&turn));
     assert!(lead.next(None).is_none());
-    assert_eq!(published.stage(), Some(Stage::PassedOver));
+    assert_eq!(published.stage(), Stage::PassedOver);
     lead.release();
     drop(published);
     assert_eq!(submit(&queue, b"next"), reversed(b"next"));

@@ -347,7 +347,7 @@ impl Writer {
         let mut answered = Vec::new();
         let mut state = self.lock();
         while let Some(sent) = state.published.pop_front() {
-            if sent.published.stage() != Some(Stage::Answered) {
+            if sent.published.stage() != Stage::Answered {
                 state.published.push_front(sent);
                 break;
             }
