@@ -63,6 +63,8 @@ pub enum Act {
     Hold,
     /// At `go` says `asking` and asks for a turn; then as mix.
     Ask,
+    /// Writes as mix; before each operation it connects anew, and attaches a database or sorts in a temporary file.
+    Visit,
     /// Forks at each crash point and in each state of a connection; meanwhile as mix.
     Fork,
     /// Makes the tables if they do not exist, and inserts one row.
@@ -225,7 +227,11 @@ fn write(database: &Database, job: &Arguments, thread: i64, orders: &Orders) -> 
     let mut left = if job.count == 0 { u64::MAX } else { job.count };
     while !orders.is_stopped() && left > 0 {
         left -= 1;
-        if job.act == Act::Storm { hand.insert_next() } else { hand.next() }
+        match job.act {
+            Act::Storm => hand.insert_next(),
+            Act::Visit => hand.visit(database, &job.database.with_file_name("attached.db")),
+            _ => hand.next(),
+        }
     }
     Ok(())
 }

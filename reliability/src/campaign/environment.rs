@@ -208,9 +208,10 @@ impl Round {
         if !went && (!refused || limit == DESCRIPTORS_ENOUGH) {
             self.findings.push(format!("{limit} descriptors: {status:?}: {complaint}"));
         }
-        // Those that write.
+        // Those that write: one that has all it needs, and two that always need more.
         let none = Preload::default();
-        let crew = (0..3).map(|number| self.start(number, Act::Mix, 1, &none));
+        let acts = [Act::Mix, Act::Visit, Act::Visit];
+        let crew = (0..).zip(acts).map(|(number, act)| self.start(number, act, 1, &none));
         let crew = crew.collect::<Result<Vec<Writer>>>()?;
         // Then all have their connection. What its process opens to lead for others, it opens later.
         for writer in &crew {
@@ -218,6 +219,13 @@ impl Round {
         }
         set_descriptors(&crew, 3)?;
         std::thread::sleep(Duration::from_millis(dice.u64(20..300)));
+        for writer in crew.iter().filter(|writer| writer.job.act == Act::Visit) {
+            if writer.child.wait_for("err", PATIENCE).is_err() {
+                let number = writer.job.number;
+                self.findings
+                    .push(format!("process {number} did not notice that there are no more"));
+            }
+        }
         set_descriptors(&crew, 1024)?;
         self.all_go_on(&crew);
         self.end(crew)?;

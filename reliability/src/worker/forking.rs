@@ -36,7 +36,7 @@ use super::{Arguments, Orders, say};
 const CHILD_PATIENCE: Duration = Duration::from_secs(90);
 
 /// So long all points are waited for.
-const ROUND: Duration = Duration::from_secs(15);
+const ROUND: Duration = Duration::from_secs(60);
 
 /// How long the states of the connections last, when nobody arrives at a point; when a death is waited for, longer
 /// than its discovery takes.

@@ -1,6 +1,7 @@
 //! One connection that performs operation after operation, and says what came of each.
 
 use core::time::Duration;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -17,6 +18,10 @@ const COUNT: &str = "UPDATE counter SET n = n + 1 WHERE id = ?1 RETURNING n";
 const VIOLATE: &str = "INSERT INTO counter VALUES (1, ?1)";
 /// Undoes more than itself: no batch survives it.
 const VIOLATE_ALL: &str = "INSERT OR ROLLBACK INTO counter VALUES (1, ?1)";
+
+/// Too much for the memory of a sorter.
+const SORT: &str = "WITH n AS (SELECT value AS i FROM json_each('[1,2,3,4,5,6,7,8,9,10]')) \
+     SELECT count(*) FROM (SELECT randomblob(400) AS b FROM n a, n b, n c, n d ORDER BY b LIMIT -1 OFFSET 1)";
 
 /// How long a writer waits after an error before it goes on.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -37,8 +42,32 @@ impl Hand {
     /// Performs the next operation of the writer's script.
     pub fn next(&mut self) {
         let operation = self.advance();
-        let kind = operation.kind(self.seed);
-        self.perform(operation, |hand| match kind {
+        self.perform(operation, |hand| hand.play(operation));
+    }
+
+    /// The same on a new connection, after what needs more files than a write does. If that fails, so does the
+    /// operation.
+    pub fn visit(&mut self, database: &Database, other: &Path) {
+        let operation = self.advance();
+        self.perform(operation, |hand| {
+            // With a setting of its own it is not kept for the next user, but closed.
+            hand.connection.execute("PRAGMA cache_size=10", params![])?;
+            hand.connection = database.connect()?;
+            if operation.sequence % 2 == 0 {
+                let name = other.display().to_string();
+                hand.connection.execute("ATTACH ?1 AS other", params![name])?;
+                hand.connection.query("SELECT * FROM other.sqlite_schema", params![])?;
+                hand.connection.execute("DETACH other", params![])?;
+            } else {
+                hand.connection.query(SORT, params![])?;
+            }
+            hand.play(operation)
+        });
+    }
+
+    fn play(&mut self, operation: Operation) -> Result<Option<i64>, Error> {
+        let hand = self;
+        match operation.kind(hand.seed) {
             Kind::Insert => hand.insert(operation, 0, None, None).map(|()| None),
             Kind::Pair => hand.pair(operation).map(|()| None),
             Kind::Count => hand.count(operation).map(Some),
@@ -57,7 +86,7 @@ impl Hand {
                 hand.connection.execute(violate, params![operation.sequence]).map(|_| None)
             }
             Kind::RefusedPair => hand.refused_pair(operation).map(|()| None),
-        });
+        }
     }
 
     /// Inserts one row, whatever the script says: for files where nothing else is written.

@@ -24,7 +24,7 @@ const ROUND_PATIENCE: Duration = Duration::from_secs(150);
 
 /// How long a leader may take to die; and how many die at most, until the process that forks has recovered a batch.
 const DEATH_PATIENCE: Duration = Duration::from_secs(2);
-const DEATHS: i64 = 8;
+const DEATHS: i64 = 20;
 
 /// Deadlines that nobody meets who goes on.
 const TIMEOUT_MS: u64 = 60_000;
@@ -146,7 +146,10 @@ impl Round {
             while !recovers(forker) && began.elapsed() < Duration::from_millis(300) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            if recovers(forker) {
+            let is_over = forker.child.heard(|heard| {
+                heard.ended_ns.is_some() || heard.lines.iter().any(|it| it.starts_with("round"))
+            });
+            if recovers(forker) || is_over {
                 break;
             }
             let point = dice.choice(with_a_batch()).expect("there are some");
