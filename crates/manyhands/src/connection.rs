@@ -365,9 +365,8 @@ impl Connection {
         let outside = self.sqlite().is_autocommit();
         let statement = prepared.facts.transaction.clone();
         if outside && self.begins_in_turn(prepared) {
-            let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
-            let begun = self.step_in_turn(&mut begin, &[]);
-            self.put_back(begin);
+            let _own = self.own_statements();
+            let begun = self.begin_with_lock(Connection::step_in_turn);
             if !matches!(statement, Some(TransactionStatement::Savepoint(_))) || begun.is_err() {
                 return begun;
             }

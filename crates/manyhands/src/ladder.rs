@@ -15,7 +15,9 @@ use core::time::Duration;
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead, planted};
-use manyhands_sqlite::{self as sqlite, Promotion, Statement, ValueRef, WalIndexHeader, pin};
+use manyhands_sqlite::{
+    self as sqlite, Promotion, Statement, Value, ValueRef, WalIndexHeader, pin,
+};
 
 use crate::Error;
 use crate::commit::Settled;
@@ -318,10 +320,7 @@ impl Connection {
         snapshot: Option<&WalIndexHeader>,
     ) -> Result<(), Error> {
         let _own = self.own_statements();
-        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
-        let begun = self.step(&mut begin, &[]);
-        self.put_back(begin);
-        begun?;
+        self.begin_with_lock(Connection::step)?;
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
         let mut taint = Taint::new(by_others);
@@ -337,6 +336,25 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Begins with SQLite's write lock a transaction that would begin without it in plain SQLite, which refuses
+    /// the lock after `PRAGMA query_only = ON`.
+    pub(crate) fn begin_with_lock(
+        &mut self,
+        step: fn(&mut Connection, &mut Prepared, &[Value]) -> Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
+        let only_reads = self.particular && self.sqlite().query_integer("PRAGMA query_only")? != 0;
+        if only_reads {
+            self.sqlite().execute("PRAGMA query_only = OFF")?;
+        }
+        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
+        let begun = step(self, &mut begin, &[]);
+        self.put_back(begin);
+        if only_reads {
+            self.sqlite().execute("PRAGMA query_only = ON")?;
+        }
+        begun
     }
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.

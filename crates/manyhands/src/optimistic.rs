@@ -124,7 +124,13 @@ impl Connection {
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }
-            InFork::Plain => self.carry_out_here(prepared, values),
+            InFork::Plain => {
+                if prepared.facts.attaches && !prepared.facts.detaches {
+                    // What did not compile before may mean something then.
+                    self.before_change()?;
+                }
+                self.carry_out_here(prepared, values)
+            }
             InFork::InTurn => {
                 self.escalate_first()?;
                 if prepared.facts.pragma.is_some() {

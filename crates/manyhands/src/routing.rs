@@ -65,6 +65,8 @@ pub(crate) struct Facts {
     pub(crate) reads_elsewhere: bool,
     /// ATTACH or DETACH.
     pub(crate) attaches: bool,
+    /// DETACH.
+    pub(crate) detaches: bool,
     /// BEGIN, COMMIT, ROLLBACK, or a savepoint statement.
     pub(crate) transaction: Option<TransactionStatement>,
     /// Tables that are read or written, by triggers and foreign key actions too.
@@ -110,7 +112,8 @@ impl Facts {
                 let name = action.first.unwrap_or_default().to_ascii_lowercase();
                 self.pragma = Some((name, action.second.map(str::to_string)));
             }
-            ActionKind::Attach | ActionKind::Detach => self.attaches = true,
+            ActionKind::Attach => self.attaches = true,
+            ActionKind::Detach => (self.attaches, self.detaches) = (true, true),
             ActionKind::TempSchema => self.temp_schema = true,
             ActionKind::Schema => self.schema = true,
         }

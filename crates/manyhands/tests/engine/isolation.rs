@@ -1,6 +1,7 @@
 //! Committed transactions equal one serial order, judged by what each of them saw: who conflicts, who
 //! commits, and what is in the file afterwards.
 
+mod about_the_connection;
 mod auto;
 mod by_value;
 mod cursors;

@@ -10,9 +10,10 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 9] = [
+const TESTS: [&str; 10] = [
     include_str!("../application.rs"),
     include_str!("auto.rs"),
+    include_str!("about_the_connection.rs"),
     include_str!("by_detours.rs"),
     include_str!("by_value.rs"),
     include_str!("cursors.rs"),
