@@ -7,9 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// SQLite writes the header of each WAL frame by a call of its own, of this size (`walWriteOneFrame`, and
-/// "WAL Frame Header" in <https://sqlite.org/fileformat2.html>); it writes nothing else of this size.
-const WAL_FRAME_HEADER_BYTES: libc::size_t = 24;
+use crate::vfs::FRAME_HEADER_BYTES;
 
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 static WAL_FRAMES: AtomicU64 = AtomicU64::new(0);
@@ -51,7 +49,8 @@ extern "C" fn pwrite64(
     count: libc::size_t,
     offset: libc::off64_t,
 ) -> libc::ssize_t {
-    if count == WAL_FRAME_HEADER_BYTES {
+    // SQLite writes the header of each frame by a call of its own (`walWriteOneFrame`), and nothing else of this size.
+    if count == FRAME_HEADER_BYTES {
         WAL_FRAMES.fetch_add(1, Ordering::Relaxed);
     }
     // SAFETY: the arguments are passed on as they came, and the kernel checks them as it does for the C library.

@@ -170,9 +170,7 @@ fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
         }
     }
     let mut all = fault::all(&most);
-    // The others would wait for a victim that has the turn, and sleeps in each operation.
-    all.retain(|fault| arguments.scene == Scene::Work || !fault.takes_all_locks());
-    all.retain(|fault| arguments.scene != Scene::QueueFile || !fault.takes_all_memory());
+    all.retain(|fault| arguments.scene.has_room_for(fault));
     all.retain(|fault| arguments.call.as_ref().is_none_or(|call| *call == fault.call));
     if arguments.cases == 0 || arguments.cases >= all.len() {
         return Ok(all);

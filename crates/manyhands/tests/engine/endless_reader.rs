@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use manyhands::{Connection, Database, Error, TransactionMode, params};
 
 use crate::stage::{
-    Actor, INSERT, Stage, assert_sound, connect, execute, in_time, items, listen, refused, say,
-    shell,
+    Actor, INSERT, SHORT, Stage, assert_sound, assert_waited, connect, execute, in_time, items,
+    listen, refused, say, shell,
 };
 
 const LIMIT: u64 = 8 << 20;
 /// What one insert adds to the WAL, and what lies between two looks of the checkpointer.
 const SLACK: u64 = 2 << 20;
 const LARGE: &str = "INSERT INTO item (note) VALUES (zeroblob(200000))";
-const SHORT: Duration = Duration::from_millis(200);
 
 fn limited(path: &Path, timeout: Duration) -> Database {
     let builder = Database::builder(path).wal_bytes_limit(LIMIT).timeout(timeout).label("writer");
@@ -97,7 +96,7 @@ fn check(stage: &Stage, words: &[&str], end: impl FnOnce()) {
             refused(write(&mut connection), &[words, &["reused", "nothing was written"]].concat());
         assert!(error.is_timeout(), "{error}");
         assert_eq!(error.wal_reader().map(|reader| reader.pid), Some(reader.pid), "{told}");
-        assert!(began.elapsed() >= SHORT && began.elapsed() < SHORT * 20, "{:?}", began.elapsed());
+        assert_waited(began);
     }
     let written = items(&mut connection);
     assert!(written > 10, "reading waits for nobody, and there was room for some: {written}");

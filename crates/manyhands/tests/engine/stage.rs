@@ -16,6 +16,9 @@ use tempfile::TempDir;
 /// How long anything here may take before it counts as hanging.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a call waits whose timeout a test is about.
+pub const SHORT: Duration = Duration::from_millis(200);
+
 /// A directory with a database in it.
 pub struct Stage {
     directory: TempDir,
@@ -123,6 +126,12 @@ pub fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
             std::panic::resume_unwind(thread.join().expect_err("it sent nothing"))
         }
     }
+}
+
+/// A call that began then has waited for a timeout of [`SHORT`], and not for much longer.
+pub fn assert_waited(began: Instant) {
+    let waited = began.elapsed();
+    assert!(waited >= SHORT && waited < SHORT * 20, "it waited for {waited:?}");
 }
 
 /// Looks again and again until `condition` holds, and fails after [`PATIENCE`].

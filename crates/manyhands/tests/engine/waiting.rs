@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use manyhands::{Connection, Database, Error, params};
 
 use crate::stage::{
-    self, Actor, INSERT, Stage, connect, execute, in_time, items, listen, refused, say, until,
+    self, Actor, INSERT, SHORT, Stage, assert_waited, connect, execute, in_time, items, listen,
+    refused, say, until,
 };
-
-const SHORT: Duration = Duration::from_millis(200);
 
 fn impatient(path: &Path) -> Database {
     Database::builder(path).timeout(SHORT).open().expect("the database opens")
@@ -38,11 +37,6 @@ const WRITES: [Write; 5] = [
     |it| it.batch(&[(INSERT, params![]), (INSERT, params![])]).map(drop),
     |it| it.execute("UPDATE item SET note = changes()", params![]).map(drop),
 ];
-
-fn assert_waited(began: Instant) {
-    let waited = began.elapsed();
-    assert!(waited >= SHORT && waited < SHORT * 20, "it waited for {waited:?}");
-}
 
 /// Another process holds the turn, and a write must not wait for ever: the error says who holds it and
 /// for how long. When the turn is free again, the same connection goes on.

@@ -12,7 +12,7 @@ use fastrand::Rng;
 use manyhands_queue::crash::with_a_batch;
 use rustix::process::Signal;
 
-use super::{CALLS, FRESH, VICTIM};
+use super::{CALLS, FRESH, Fault, VICTIM};
 use crate::campaign::{READY_PATIENCE, Writer, job};
 use crate::ledger::Ledger;
 use crate::preload::Preload;
@@ -65,6 +65,16 @@ pub struct Stage<'a> {
 }
 
 impl Scene {
+    /// False for a fault that would say nothing here.
+    pub fn has_room_for(self, fault: &Fault) -> bool {
+        match self {
+            Scene::Work => true,
+            // The others would wait for a victim that has the turn, and sleeps in each operation.
+            Scene::Wal | Scene::Leader => !fault.takes_all_locks(),
+            Scene::QueueFile => !fault.takes_all_locks() && !fault.takes_all_memory(),
+        }
+    }
+
     /// Plays until only those are left who are to end in order.
     pub fn play(self, stage: &Stage<'_>, ledger: &mut Ledger) -> Result<Vec<Writer>> {
         match self {
