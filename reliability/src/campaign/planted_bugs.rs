@@ -179,7 +179,9 @@ fn play(method: &str, bug: Option<&str>, seed: u64) -> Result<Told> {
         let failed = || output.lines().find(|line| line.contains("FAILED"));
         let complaint = || complaints.lines().find(|line| line.starts_with("reliability: "));
         let words = finding.or_else(complaint).or_else(failed).or(complaints.lines().last());
-        words.unwrap_or_default().to_owned()
+        // The same wherever it runs.
+        let place = format!("{}/", place.path().display());
+        words.unwrap_or_default().replace(&place, "")
     };
     Ok(Told { finding: failed.then(words), took })
 }
