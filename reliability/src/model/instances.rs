@@ -26,6 +26,9 @@ pub const CALM: Protocol = Protocol {
 pub const STOCK: Protocol =
     Protocol { stock_writes: 1, stock_deaths: 1, deaths: 1, checkpoints: 1, ..CALM };
 
+/// Another program writes beside us, and does no more.
+const STOCK_WRITES: Protocol = Protocol { stock_writes: 1, ..CALM };
+
 /// Three clients, of which one dies and one has a deadline.
 pub const DEADLINE: Protocol =
     Protocol { clients: 3, slots: 4, batch_max: 3, deaths: 1, timeouts: 1, ..CALM };
@@ -58,11 +61,14 @@ pub const SMALL: &[(&str, Protocol)] = &[
     ("forks", FORKS),
 ];
 
-/// What the campaign explores: minutes, and some gigabytes of memory.
+/// What the campaign explores: ten minutes, and less than a gigabyte of memory. Three clients of which two die beside
+/// another program that checkpoints have more states than 60 million steps come to.
 pub const LARGE: &[(&str, Protocol)] = &[
     ("stock-twice", Protocol { stock_writes: 2, timeouts: 1, ..STOCK }),
-    ("stock-two-deaths", Protocol { deaths: 2, clients: 3, power_cuts: false, ..STOCK }),
+    ("stock-two-deaths", Protocol { deaths: 2, ..STOCK }),
+    ("stock-three-clients", Protocol { deaths: 2, clients: 3, power_cuts: false, ..STOCK_WRITES }),
     ("two-deaths", Protocol { slots: 4, batch_max: 3, ..TWO_DEATHS }),
     ("deadline-stock", Protocol { stock_writes: 1, power_cuts: false, ..DEADLINE }),
-    ("turns-and-forks", Protocol { turns: 2, forks: 1, deaths: 2, clients: 3, ..FORKS }),
+    ("turns-and-forks", Protocol { turns: 2, clients: 3, power_cuts: false, ..FORKS }),
+    ("turns-and-forks-two-deaths", Protocol { turns: 2, deaths: 2, ..FORKS }),
 ];
