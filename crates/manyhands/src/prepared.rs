@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
@@ -215,14 +215,22 @@ pub(crate) fn is_built_in(function: &str) -> bool {
     OF_SESSION.contains(&&*name) || shared_functions().contains(&name)
 }
 
+/// What [`shared_functions`] tells. Nobody waits for this lock: who forks while another thread has it makes a child in
+/// which nobody gives it back.
+static SHARED_FUNCTIONS: RwLock<Option<&'static HashSet<String>>> = RwLock::new(None);
+
 /// The names of the functions that every connection has, but for those that answer about a session.
 pub(crate) fn shared_functions() -> &'static HashSet<String> {
-    static NAMES: OnceLock<HashSet<String>> = OnceLock::new();
-    NAMES.get_or_init(|| {
+    let known = SHARED_FUNCTIONS.try_read().ok().and_then(|names| *names);
+    known.unwrap_or_else(|| {
         // Without the list every function counts as the application's own: slower, never wrong.
         let mut names = list_functions().unwrap_or_default();
         for session in OF_SESSION {
             names.remove(session);
+        }
+        let names: &'static HashSet<String> = Box::leak(Box::new(names));
+        if let Ok(mut place) = SHARED_FUNCTIONS.try_write() {
+            *place = Some(names);
         }
         names
     })
@@ -240,4 +248,18 @@ fn list_functions() -> Result<HashSet<String>, sqlite::Error> {
         }
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process forked while another of its threads was about to list the functions. Its child waited for that
+    /// thread, which it does not have, in its first statement with a function: while it led, so that all others
+    /// waited for it too. Found by `reliability environment --case fork`.
+    #[test]
+    fn functions_are_known_though_a_lock_is_never_given_back() {
+        let _held = SHARED_FUNCTIONS.write();
+        assert!(shared_functions().contains("abs"));
+    }
 }

@@ -1,9 +1,9 @@
 //! The time zone, which `'localtime'` asks of the C library.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::OnceLock;
 
 /// A number that differs when two processes would give different answers for `'localtime'`.
 ///
@@ -11,14 +11,22 @@ use std::sync::OnceLock;
 /// process first asked; the C library keeps its zone as well, so a program that changes `TZ` later has
 /// no defined answer. Processes with the same zone under two names have different numbers.
 pub fn zone_digest() -> u32 {
-    static DIGEST: OnceLock<u32> = OnceLock::new();
-    *DIGEST.get_or_init(|| {
-        let name = std::env::var_os("TZ");
-        // A zone that is no file, such as CET-1CEST, says all by its name.
-        let file = std::fs::read(zone_file(name.as_deref())).unwrap_or_default();
-        let named = name.as_deref().map_or(&b"\0"[..], OsStr::as_bytes);
-        fnv1a([named, b"\0", &file].into_iter().flatten())
-    })
+    /// 0 until it is known, then with a bit above it. No lock: in a child of a fork nobody might give it back.
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    const IS_KNOWN: u64 = 1 << 32;
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != 0 {
+        return known as u32;
+    }
+    let name = std::env::var_os("TZ");
+    // A zone that is no file, such as CET-1CEST, says all by its name.
+    let file = std::fs::read(zone_file(name.as_deref())).unwrap_or_default();
+    let named = name.as_deref().map_or(&b"\0"[..], OsStr::as_bytes);
+    let digest = fnv1a([named, b"\0", &file].into_iter().flatten());
+    // Of two threads that ask at once the first one's answer stands.
+    let stored = IS_KNOWN | u64::from(digest);
+    let first = KNOWN.compare_exchange(0, stored, Ordering::Relaxed, Ordering::Relaxed);
+    first.err().map_or(digest, |earlier| earlier as u32)
 }
 
 /// The file that the C library reads for this `TZ` (tzset(3)).
