@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use manyhands_queue::crash::{POINTS, with_a_batch};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{PATIENCE, Round};
 use crate::campaign::{END_PATIENCE, READY_PATIENCE, Writer, job, unexpected_errors};
@@ -90,9 +90,11 @@ impl Round {
             let found = self.findings.len();
             self.all_go_on(&others);
             if self.findings.len() > found {
-                // They never end in order.
+                // They would never end in order.
                 others.iter_mut().for_each(|writer| writer.is_victim = true);
                 others.iter().try_for_each(|writer| writer.child.signal(Signal::KILL))?;
+                let pid = lingers.as_ref().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+                pid.map_or(Ok(()), |pid| kill_process(pid, Signal::KILL))?;
             }
         } else {
             forker.child.say("stop");
