@@ -20,7 +20,7 @@ export MANYHANDS_COMMIT := $(or $(MANYHANDS_COMMIT),$(shell git rev-parse --shor
 STORM = 200
 STORM_PYTHON = 100
 # What `make bench-full` does in each cell. To see whether all of it works, and nothing else:
-# make bench-full CELL_SECONDS=0.1 REPEAT=1 ROUNDS=1 JOBS=100 RESULTS=target/try
+# make bench-full CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 RESULTS=target/try
 CELL_SECONDS =
 REPEAT = 3
 ROUNDS = 20
@@ -59,7 +59,7 @@ help:
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
 	@echo "               which takes as long again; results in $(RESULTS)"
-	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.1 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
+	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"

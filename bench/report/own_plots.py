@@ -65,7 +65,7 @@ def impact(run: Run, theme: Theme) -> Figure:
     for (kind, number), points in cells.items():
         axes = panels[kinds.index(kind), threads.index(number)]
         for engine, marker in zip(run.engines, MARKERS * 3):
-            found = [(times.index(us), spread.median) for us, label in sorted(points.items()) if (spread := rows_per_s(run, engine, label))]
+            found = [(times.index(us), spread.median) for us, label in sorted(points.items()) if (spread := rows_per_s(run, engine, label)) and spread.median]
             if found:
                 across, values = zip(*found)
                 axes.plot(across, values, line_style(engine), marker=marker, color=colour(theme, engine), label=engine, markersize=5)
@@ -78,8 +78,7 @@ def impact(run: Run, theme: Theme) -> Figure:
         axes.yaxis.set_minor_formatter(NullFormatter())
     for axes in panels[:, 0]:
         axes.set_ylabel("rows/s, logarithmic")
-    for axes in panels[-1]:
-        axes.set_xlabel("us in each transaction")
+    figure.supxlabel("us in each transaction", fontsize=10)
     outside_legend(figure, panels[0, 0])
     return figure
 
@@ -117,7 +116,7 @@ def relative(run: Run, theme: Theme) -> Figure:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
             axes.yaxis.set_minor_formatter(NullFormatter())
-        panels[-1, column].set_xlabel("clients of each")
+    figure.supxlabel("clients of each process", fontsize=10)
     for row, name in enumerate(names.values()):
         panels[row, 0].set_ylabel(f"{name}, of stock at NORMAL")
     outside_legend(figure, panels[0, 0])
@@ -127,7 +126,7 @@ def relative(run: Run, theme: Theme) -> Figure:
 def beside_normal(run: Run, engine: str, label: str, what: str) -> float | None:
     ours, theirs = run.of(engine, label), run.of("stock-normal", label)
     one, other = ours and ours.spread(what), theirs and theirs.spread(what)
-    return one.median / other.median if one and other and other.median else None
+    return one.median / other.median if one and other and one.median and other.median else None
 
 
 def with_figures(run: Run, label: str) -> list[Series]:

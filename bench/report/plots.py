@@ -169,7 +169,8 @@ def lines(axes: Axes, run: Run, theme: Theme, counts: dict[str, int]) -> None:
         points: list[tuple[int, Spread]] = []
         for label, count in counts.items():
             series = run.of(engine, label)
-            if series and (spread := series.spread("commits_per_s")):
+            # A logarithmic scale has no place for nothing.
+            if series and (spread := series.spread("commits_per_s")) and spread.least:
                 points.append((count, spread))
         if not points:
             continue

@@ -23,7 +23,7 @@ LIGHT = Theme(
     "#d9dde3",
     {
         "manyhands": "#1d4ed8",
-        "manyhands-immediate": "#0e9aa7",
+        "manyhands-immediate": "#60a5fa",
         "stock": "#6b7280",
         "stock-deferred": "#c2560c",
         "stock-mutex": "#9333ea",
@@ -41,7 +41,7 @@ DARK = Theme(
     "#323b47",
     {
         "manyhands": "#6aa4ff",
-        "manyhands-immediate": "#4fd1dc",
+        "manyhands-immediate": "#c7dcff",
         "stock": "#a3acb9",
         "stock-deferred": "#f59e54",
         "stock-mutex": "#c79bff",
