@@ -178,7 +178,7 @@ bench-full: build build-peers develop-python
 	$(call measure-peers,threads,threads $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
 	$(call measure,threads-normal,threads $(AT_LENGTH) --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
 	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 $(AT_LENGTH))
-	$(call measure-peers,clients,clients --repeat $(REPEAT) --seconds $(or $(CELL_SECONDS),2),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
+	$(call measure-peers,clients,clients $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
 	$(call measure-peers,claim,claim --jobs $(JOBS) --repeat $(REPEAT))
 	$(call measure-peers,counter,counter $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
 	$(call measure-peers,counter-in-transaction,counter --in-transaction $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
