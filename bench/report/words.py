@@ -74,9 +74,13 @@ SEE_ELSE = {
 }
 """The same of all other pictures of a kind."""
 
+NORMAL = "at NORMAL stock SQLite syncs only at checkpoints, Manyhands at FULL for each batch"
+"""The same of each workload that has no words of its own."""
+
 REASONS = {
     ("threads", STOCK): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("threads-normal", "stock-normal"): "one thread alone gains nothing from a queue, and each write pays for a look at it",
+    ("threads-normal", "stock-mutex-normal"): "without a sync there is little to share, and each write pays for the queue",
     ("think", STOCK): "a transaction whose statements others have overtaken executes them once more at its commit",
     ("transfer", "turso"): "snapshot isolation does not ask whether what was read is still so; Manyhands executes the reads again",
     ("counter", "stock-mutex"): "one writer alone gains nothing from a queue, and each write pays for a look at it",
