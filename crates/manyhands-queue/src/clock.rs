@@ -31,6 +31,12 @@ impl Deadline {
         Duration::from_nanos(self.0.saturating_sub(now_ns()))
     }
 
+    /// `longer` after this instant.
+    pub fn extended(self, longer: Duration) -> Deadline {
+        let longer_ns = u64::try_from(longer.as_nanos()).unwrap_or(u64::MAX);
+        Deadline(self.0.saturating_add(longer_ns))
+    }
+
     /// The earlier of this instant and `wait` from now.
     pub fn or_after(self, wait: Duration) -> Deadline {
         self.min(Deadline::after(wait))

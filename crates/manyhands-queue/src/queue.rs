@@ -199,18 +199,24 @@ impl Queue {
     /// the leader's and stay.
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
-        let mut is_gone = asked_once(is_gone);
+        let mut was_gone = asked_once(&is_gone);
         for (number, slot) in self.region.shared().slots.0.iter().enumerate() {
             let Some(word) = slot.load() else { continue };
             let owned =
                 !matches!(word.state, SlotState::Free | SlotState::Taken | SlotState::Executed);
-            if owned && is_gone(word.member) && slot.advance(word, SlotWord::FREE) {
+            // Asked again after the word was read: this process may have been stopped since it first asked, and the
+            // number be a new member's.
+            if owned
+                && was_gone(word.member)
+                && is_gone(word.member)
+                && slot.advance(word, SlotWord::FREE)
+            {
                 fence(Ordering::SeqCst);
                 self.mark_free(number);
                 freed += 1;
             }
         }
-        block::sweep(self.region.shared(), is_gone);
+        block::sweep(self.region.shared(), was_gone);
         freed
     }
 

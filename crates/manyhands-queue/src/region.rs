@@ -176,7 +176,10 @@ impl Region {
     /// this process alone by now, see `sigbus.rs`.
     pub(crate) fn retire(&self) {
         self.shared().header.identity.0.retired.store(1, Ordering::Relaxed);
-        if !self.is_inherited() {
+        // An application that closes descriptors which it did not open may have another file there by now.
+        let is_ours =
+            |found: std::fs::Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
+        if !self.is_inherited() && self.file.metadata().is_ok_and(is_ours) {
             // Who cannot be told finds out by itself.
             let _ = self.file.write_all_at(&1u64.to_ne_bytes(), RETIRED_AT);
         }

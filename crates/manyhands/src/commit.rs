@@ -182,16 +182,13 @@ impl Client<'_> {
             let near = published.tickets_ahead() <= limits::NEAR;
             let patience = if near { limits::PATIENCE } else { limits::PATIENCE_FAR };
             let waited = published.wait(until, patience);
-            impatient = waited == Waited::Patience && queue.progress() == progress;
-            match waited {
-                Waited::Patience if impatient => {
-                    if let Some(lead) = queue.try_succeed(self.label)
-                        && let Some(lead) = self.serve(lead, published)?
-                    {
-                        return Ok(End::Turn(lead));
-                    }
-                }
-                Waited::Changed | Waited::Patience | Waited::Deadline => {}
+            // Also after the deadline: if the leader has died, somebody must learn the fate of its batch.
+            impatient = waited != Waited::Changed && queue.progress() == progress;
+            if impatient
+                && let Some(lead) = queue.try_succeed(self.label)
+                && let Some(lead) = self.serve(lead, published)?
+            {
+                return Ok(End::Turn(lead));
             }
         }
     }
@@ -204,12 +201,17 @@ impl Client<'_> {
     }
 
     fn serve(&self, lead: Lead, published: &mut Published) -> Result<Option<Lead>, Error> {
+        let queue = Arc::clone(lead.queue());
         batch::serve(self.file, lead, published, self.deadline).or_else(|error| {
             // Our own request may have been answered by then, or be in a batch that another leader
             // must settle.
             if published.withdraw() {
                 Err(error)
-            } else if self.deadline.has_passed() && published.stage() == Stage::Executing {
+            } else if self.deadline.extended(limits::FATE_TIME_MAX).has_passed()
+                && published.stage() == Stage::Executing
+            {
+                // Who settles the batch later must not execute it: we are gone, and may have asked again.
+                queue.retire();
                 Err(self.outcome_unknown())
             } else {
                 Ok(None)
@@ -311,6 +313,47 @@ mod tests {
         let fate = client.settle(&queue, published).expect_err("nobody knows");
         assert!(fate.is_outcome_unknown(), "{fate}");
         assert!(!queue.is_sound(), "others may be damaged too");
+    }
+
+    /// A leader died with a batch in hand, and another program held the write lock when the deadline of a
+    /// request in it passed. The owner waited for ever: after its deadline it did not look for dead leaders.
+    #[test]
+    fn a_fate_is_waited_for_beyond_the_deadline() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("app.db");
+        let database = Database::open(&path).expect("opens");
+        let connection = database.connect().expect("a connection");
+        let file = connection.file.clone().expect("it has a queue");
+        let interrupt = Interrupt::default();
+        let client = Client {
+            file: &file,
+            label: "",
+            began: Instant::now(),
+            deadline: Deadline::after(Duration::from_millis(100)),
+            interrupt: &interrupt,
+            wal_bytes_limit: u64::MAX,
+        };
+        let queue = file.queue();
+        let published = client.publish(&queue, Kind::Request, b"a request");
+        let published = published.expect("there is room").expect("it is sound");
+        let mut lead = queue.try_lead("leader").expect("nobody leads");
+        lead.begin_batch();
+        let entry = lead.next(None).expect("it waits");
+        assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
+        drop(lead);
+        let mode = manyhands_sqlite::OpenMode::ReadWrite;
+        let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
+        other.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+        std::thread::scope(|scope| {
+            let fate = scope.spawn(|| client.settle(&queue, published));
+            std::thread::sleep(Duration::from_millis(400));
+            assert!(!fate.is_finished());
+            other.execute("ROLLBACK").expect("gives the write lock back");
+            // Not executed, so it is the owner's turn now.
+            let fate = fate.join().expect("no panic").expect("it is known");
+            assert!(matches!(fate, Some(Settled::Turn(_))), "{fate:?}");
+        });
+        assert!(queue.is_sound());
     }
 
     /// Only the layout's number was written over. Members left, and then each took the others, who had the

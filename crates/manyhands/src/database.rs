@@ -220,10 +220,11 @@ impl DatabaseFile {
     /// True while the path leads to the file that was opened.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_ours = |found: std::fs::Metadata| (found.dev(), found.ino()) == self.id;
+        let looked = Instant::now();
         let is_in_place =
             std::fs::metadata(&self.path).is_ok_and(is_ours) || planted("replaced-unnoticed");
         if is_in_place {
-            self.note_in_place();
+            self.note_in_place(looked);
         }
         is_in_place
     }
@@ -233,9 +234,10 @@ impl DatabaseFile {
         is_recent(&self.in_place_ns, now_ns) || self.is_in_place()
     }
 
-    /// The path was just now seen to lead to the file.
-    pub(crate) fn note_in_place(&self) {
-        self.in_place_ns.store(self.now_ns(), Ordering::Relaxed);
+    /// When it was `looked`, the path led to the file.
+    pub(crate) fn note_in_place(&self, looked: Instant) {
+        let since_ns = looked.saturating_duration_since(self.origin).as_nanos() as u64;
+        self.in_place_ns.fetch_max(since_ns, Ordering::Relaxed);
     }
 
     fn now_ns(&self) -> u64 {
@@ -338,7 +340,8 @@ impl DatabaseFile {
     /// The executor. Only for the leader.
     pub(crate) fn executor(&self, queue: &Arc<Queue>) -> Result<ExecutorGuard<'_>, Error> {
         let mut guard = lock(&self.executor);
-        if guard.is_none() {
+        // The queue may just have been joined anew, and its executor made: a commit is announced where it is led.
+        if !guard.as_ref().is_some_and(|executor| executor.is_of(queue)) {
             let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
             let busy = BusyWait::install(&connection, limits::TIMEOUT);
             *guard = Some(Executor::new(connection, busy, queue)?);

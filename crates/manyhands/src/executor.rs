@@ -187,6 +187,11 @@ impl Executor {
         })
     }
 
+    /// True when it announces its commits in this queue.
+    pub(crate) fn is_of(&self, queue: &Arc<Queue>) -> bool {
+        Arc::ptr_eq(&self.queue, queue)
+    }
+
     pub(crate) fn connection(&self) -> &sqlite::Connection {
         &self.connection
     }

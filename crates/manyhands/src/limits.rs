@@ -60,6 +60,11 @@ pub(crate) const WAL_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// See [`WAL_PAUSE_MIN`].
 pub(crate) const WAL_PAUSE_MAX: Duration = Duration::from_millis(50);
 
+/// How long after its deadline a client tries to learn the fate of its write, which a dead leader had in hand,
+/// while another SQLite program holds the write lock. Longer than such a program's usual transaction: then
+/// the outcome is called unknown, for its whole batch.
+pub(crate) const FATE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// How often it is looked whether other SQLite programs have the database open, and whether the
 /// database and the queue file are still where they were.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Once};
+use std::time::Instant;
 
 use manyhands_sqlite::locks;
 
@@ -80,6 +81,7 @@ extern "C" fn close_parked() {
 
 /// The file at `path`, if this process has it open.
 pub(crate) fn find(path: &Path) -> Option<FileHandle> {
+    let looked = Instant::now();
     let found = std::fs::metadata(path).ok()?;
     let id = (found.dev(), found.ino());
     let forks = locks::hold_off_forks();
@@ -87,7 +89,7 @@ pub(crate) fn find(path: &Path) -> Option<FileHandle> {
     let file = files.iter().find(|file| file.id() == id && file.is_usable())?;
     file.users.fetch_add(1, Ordering::Relaxed);
     if path == file.path() {
-        file.note_in_place();
+        file.note_in_place(looked);
     }
     let handle = FileHandle(Arc::clone(file));
     drop(files);
