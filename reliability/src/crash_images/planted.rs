@@ -32,7 +32,7 @@ pub const PLANTS: &[Plant] = &[
         },
     },
     Plant { name: "every second sync is left out", is_bad: true, spoil: forget_every_second },
-    Plant { name: "a page of the database is damaged", is_bad: true, spoil: damage },
+    Plant { name: "pages of the database are damaged", is_bad: true, spoil: damage },
 ];
 
 /// Where the WAL starts again at its beginning: before that, it hides damage of the database.
@@ -69,15 +69,19 @@ fn forget_every_second(recording: &mut Recording) {
     });
 }
 
-/// Turns bytes around in the middle of the second page that is written to the database.
+/// Turns the first half around of each page that is written to the database, but the first. Of each: the WAL
+/// hides a page that is written again before it starts anew.
 fn damage(recording: &mut Recording) {
     let database = recording.before["app.db"].0;
-    let is_page = |event: &&mut Event| matches!(event, Event::Write { inode, offset, .. } if *inode == database && *offset > 0);
-    let Some(Event::Write { bytes, .. }) = recording.events.iter_mut().find(is_page) else {
-        return;
-    };
-    let mut damaged = bytes.to_vec();
-    let middle = damaged.len() / 2;
-    damaged[..middle].reverse();
-    *bytes = damaged.into();
+    for event in &mut recording.events {
+        if let Event::Write { inode, offset, bytes } = event
+            && *inode == database
+            && *offset > 0
+        {
+            let mut damaged = bytes.to_vec();
+            let middle = damaged.len() / 2;
+            damaged[..middle].reverse();
+            *bytes = damaged.into();
+        }
+    }
 }
