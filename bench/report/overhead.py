@@ -12,7 +12,6 @@ from typing import Any, Optional
 
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-
 from measurements import OVERHEAD, Spread
 from targets import Verdict, share
 from theme import Theme, colour, time_text

@@ -8,7 +8,6 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
 from measurements import WAL_LIMIT_BYTES, Run, Series
 from theme import MARKERS, Theme, colour, line_style, rate_text
 

@@ -14,7 +14,6 @@ from matplotlib import pyplot  # noqa: E402
 from matplotlib.axes import Axes  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator  # noqa: E402
-
 from measurements import Run, Series, Spread  # noqa: E402
 from own_plots import impact, outside_legend, relative, wal, with_figures  # noqa: E402
 from theme import (  # noqa: E402
