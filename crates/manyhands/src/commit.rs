@@ -265,6 +265,15 @@ mod tests {
 
     const SLOTS_AT: u64 = 53_248;
 
+    fn client<'a>(
+        file: &'a DatabaseFile,
+        deadline: Deadline,
+        interrupt: &'a Interrupt,
+    ) -> Client<'a> {
+        let (began, wal_bytes_limit) = (Instant::now(), u64::MAX);
+        Client { file, label: "", began, deadline, wal_bytes_limit, interrupt }
+    }
+
     /// Somebody wrote over the slot of a request that a leader had executed. Its owner took it for passed
     /// over, and published it again: the write was there twice. Later it waited for the leader, who notices
     /// at the end of its batch; but it may have answered before the slot was written over, and noticed
@@ -284,14 +293,7 @@ mod tests {
         let file = connection.file.clone().expect("it has a queue");
         let deadline = Deadline::after(Duration::from_secs(5));
         let interrupt = Interrupt::default();
-        let client = Client {
-            file: &file,
-            label: "",
-            began: Instant::now(),
-            deadline,
-            interrupt: &interrupt,
-            wal_bytes_limit: u64::MAX,
-        };
+        let client = client(&file, deadline, &interrupt);
         let queue = file.queue();
         let published = client.publish(&queue, Kind::Request, b"a request");
         let published = published.expect("there is room").expect("it is sound");
@@ -325,14 +327,8 @@ mod tests {
         let connection = database.connect().expect("a connection");
         let file = connection.file.clone().expect("it has a queue");
         let interrupt = Interrupt::default();
-        let client = Client {
-            file: &file,
-            label: "",
-            began: Instant::now(),
-            deadline: Deadline::after(Duration::from_millis(100)),
-            interrupt: &interrupt,
-            wal_bytes_limit: u64::MAX,
-        };
+        let deadline = Deadline::after(Duration::from_millis(100));
+        let client = client(&file, deadline, &interrupt);
         let queue = file.queue();
         let published = client.publish(&queue, Kind::Request, b"a request");
         let published = published.expect("there is room").expect("it is sound");
