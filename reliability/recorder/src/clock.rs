@@ -1,10 +1,9 @@
 //! Clock mode: the wall clock jumps whenever a campaign says so. `RECORDER_CLOCK` names a file of 8 bytes: by
 //! how many seconds the clock is off now. The clock that only runs forward is left alone.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicI64, Ordering};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
 use crate::kernel::{self, next};
@@ -15,23 +14,7 @@ fn seconds_off() -> i64 {
 }
 
 fn map() -> Option<&'static AtomicI64> {
-    let mut name = std::env::var_os("RECORDER_CLOCK")?.as_bytes().to_vec();
-    name.push(0);
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    let arguments = [libc::AT_FDCWD.into(), name.as_ptr() as c_long, flags.into(), 0];
-    // SAFETY: a path that ends with a zero byte.
-    let descriptor = unsafe { kernel::call(libc::SYS_openat, arguments) } as c_int;
-    let address = next!(
-        c"mmap64",
-        fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void,
-        ptr::null_mut(),
-        size_of::<AtomicI64>(),
-        libc::PROT_READ,
-        libc::MAP_SHARED,
-        descriptor,
-        0
-    );
-    assert_ne!(address, libc::MAP_FAILED, "RECORDER_CLOCK names no file of 8 bytes");
+    let address = kernel::map_word("RECORDER_CLOCK", false)?;
     // SAFETY: mapped for ever, long enough, aligned to a page, and only ever read as an atomic.
     Some(unsafe { &*address.cast() })
 }

@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::os::unix::ffi::OsStrExt;
 
 /// The function that a replaced function stands before.
 pub struct Next {
@@ -55,6 +56,36 @@ pub unsafe fn call(number: c_long, arguments: [c_long; 4]) -> c_long {
     let [a, b, c, d] = arguments;
     // SAFETY: says the caller.
     unsafe { function(number, a, b, c, d) }
+}
+
+/// The 8 bytes of the file that an environment variable names, mapped for ever and shared with other processes;
+/// `None` without the variable. With `writable` they can be written.
+///
+/// # Panics
+/// When there is no such file.
+pub fn map_word(variable: &str, writable: bool) -> Option<*mut c_void> {
+    let mut name = std::env::var_os(variable)?.as_bytes().to_vec();
+    name.push(0);
+    let (access, protection) = match writable {
+        true => (libc::O_RDWR, libc::PROT_READ | libc::PROT_WRITE),
+        false => (libc::O_RDONLY, libc::PROT_READ),
+    };
+    let flags = access | libc::O_CLOEXEC;
+    let arguments = [libc::AT_FDCWD.into(), name.as_ptr() as c_long, flags.into(), 0];
+    // SAFETY: a path that ends with a zero byte.
+    let descriptor = unsafe { call(libc::SYS_openat, arguments) } as c_int;
+    let address = next!(
+        c"mmap64",
+        fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void,
+        core::ptr::null_mut(),
+        core::mem::size_of::<u64>(),
+        protection,
+        libc::MAP_SHARED,
+        descriptor,
+        0
+    );
+    assert_ne!(address, libc::MAP_FAILED, "{variable} names no file of 8 bytes");
+    Some(address)
 }
 
 /// `errno` of this thread.

@@ -4,13 +4,12 @@
 //! A write that is partly beyond falls short, as on a disk; one that is wholly beyond fails with ENOSPC. What is
 //! written over needs no room. A file that is cut gives none back.
 
-use core::ffi::{c_int, c_long, c_void};
-use core::ptr;
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 
-use crate::kernel::{self, next};
+use crate::kernel;
 
 /// No limit.
 const ENOUGH: u64 = u64::MAX;
@@ -26,24 +25,8 @@ fn room() -> Option<&'static Room> {
 }
 
 fn map() -> Option<Room> {
-    let mut name = std::env::var_os("RECORDER_ROOM")?.as_bytes().to_vec();
+    let address = kernel::map_word("RECORDER_ROOM", true)?;
     let directory = std::env::var_os("RECORDER_DIRECTORY")?.as_bytes().to_vec();
-    name.push(0);
-    let flags = libc::O_RDWR | libc::O_CLOEXEC;
-    let arguments = [libc::AT_FDCWD.into(), name.as_ptr() as c_long, flags.into(), 0];
-    // SAFETY: a path that ends with a zero byte.
-    let descriptor = unsafe { kernel::call(libc::SYS_openat, arguments) } as c_int;
-    let address = next!(
-        c"mmap64",
-        fn(*mut c_void, usize, c_int, c_int, c_int, i64) -> *mut c_void,
-        ptr::null_mut(),
-        size_of::<AtomicU64>(),
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_SHARED,
-        descriptor,
-        0
-    );
-    assert_ne!(address, libc::MAP_FAILED, "RECORDER_ROOM names no file of 8 bytes");
     // SAFETY: mapped for ever, long enough, aligned to a page, and only ever used as an atomic.
     Some(Room { directory, bytes_left: unsafe { &*address.cast() } })
 }
