@@ -262,6 +262,7 @@ mod tests {
 
     use super::*;
     use crate::Database;
+    use crate::recover::tests::lead_with_a_batch;
 
     const SLOTS_AT: u64 = 53_248;
 
@@ -295,13 +296,7 @@ mod tests {
         let interrupt = Interrupt::default();
         let client = client(&file, deadline, &interrupt);
         let queue = file.queue();
-        let published = client.publish(&queue, Kind::Request, b"a request");
-        let published = published.expect("there is room").expect("it is sound");
-        let mut lead = queue.try_lead("leader").expect("nobody leads");
-        lead.begin_batch();
-        let entry = lead.next(None).expect("it waits");
-        let mut bytes = Vec::new();
-        assert!(lead.take(&entry, &mut bytes) && lead.executed(&entry, bytes.len(), b"done"));
+        let (mut lead, published, entry) = lead_with_a_batch(&queue);
         let memory =
             std::fs::File::options().write(true).open(directory.path().join("app.db-hands"));
         let memory = memory.expect("the queue file");
@@ -330,12 +325,7 @@ mod tests {
         let deadline = Deadline::after(Duration::from_millis(100));
         let client = client(&file, deadline, &interrupt);
         let queue = file.queue();
-        let published = client.publish(&queue, Kind::Request, b"a request");
-        let published = published.expect("there is room").expect("it is sound");
-        let mut lead = queue.try_lead("leader").expect("nobody leads");
-        lead.begin_batch();
-        let entry = lead.next(None).expect("it waits");
-        assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
+        let (lead, published, _) = lead_with_a_batch(&queue);
         drop(lead);
         let mode = manyhands_sqlite::OpenMode::ReadWrite;
         let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
@@ -377,13 +367,7 @@ mod tests {
             let mut connection = database.connect().expect("a connection");
             let file = connection.file.clone().expect("it has a queue");
             let queue = file.queue();
-            let mut lead = queue.try_lead("leader").expect("nobody leads");
-            lead.begin_batch();
-            let mut claim = queue.claim(Deadline::after(Duration::from_secs(5))).expect("a slot");
-            assert!(claim.write(b"a request", 8));
-            let _published = claim.publish(Kind::Request, "").expect("there is room");
-            let entry = lead.next(None).expect("it waits");
-            assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
+            let (lead, _published, entry) = lead_with_a_batch(&queue);
             assert!(lead.is_intact(&[entry]));
             let memory = std::fs::File::options().write(true).open(queue_file);
             let memory = memory.expect("the queue file");

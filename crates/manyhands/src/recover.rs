@@ -138,13 +138,13 @@ fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use core::time::Duration;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
     use std::sync::Arc;
 
-    use manyhands_queue::{Kind, Published, Queue, Stage};
+    use manyhands_queue::{Entry, Kind, Published, Queue, Stage};
     use manyhands_sqlite::OpenMode;
 
     use super::*;
@@ -194,8 +194,8 @@ mod tests {
         Deadline::after(Duration::from_secs(5))
     }
 
-    /// A leader that has executed a request and not committed it, and the request.
-    fn lead_with_a_batch(queue: &Arc<Queue>) -> (Lead, Published) {
+    /// A leader that has executed a request and not committed it, the request, and as the leader sees it.
+    pub(crate) fn lead_with_a_batch(queue: &Arc<Queue>) -> (Lead, Published, Entry) {
         let mut lead = queue.try_lead("leader").expect("nobody leads");
         lead.begin_batch();
         let mut claim = queue.claim(soon()).expect("a slot");
@@ -203,7 +203,7 @@ mod tests {
         let published = claim.publish(Kind::Request, "").expect("there is room");
         let entry = lead.next(None).expect("it waits");
         assert!(lead.take(&entry, &mut Vec::new()) && lead.executed(&entry, 9, b"done"));
-        (lead, published)
+        (lead, published, entry)
     }
 
     /// Rubbish over the leader's word named a member that nobody is, while the leader committed. Its successor
@@ -220,7 +220,7 @@ mod tests {
         let queue = file.queue();
         let committing = Connection::open(&path, OpenMode::ReadWrite, false).expect("opens");
         committing.execute("BEGIN IMMEDIATE").expect("the write lock is free");
-        let (lead, published) = lead_with_a_batch(&queue);
+        let (lead, published, _) = lead_with_a_batch(&queue);
         let memory = File::options().write(true).open(directory.path().join("app.db-hands"));
         let memory = memory.expect("the queue file");
         memory.write_all_at(&BY_NOBODY.to_ne_bytes(), LEADER_WORD_AT).expect("writes");
@@ -245,7 +245,7 @@ mod tests {
         let database = Database::open(directory.path().join("app.db")).expect("opens");
         let file = database.file.as_ref().expect("it has a queue");
         let queue = file.queue();
-        let (lead, published) = lead_with_a_batch(&queue);
+        let (lead, published, _) = lead_with_a_batch(&queue);
         queue.retire();
         drop(lead);
         let mut successor = queue.try_succeed("successor").expect("a batch was left");
