@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 
 use crate::mutex::lock;
-use crate::prepared;
 use crate::routing::Facts;
 
 /// What the callbacks of the connection look at.
@@ -26,7 +25,7 @@ pub(crate) struct Control {
 const SAVEPOINT: &str = "manyhands transaction";
 
 pub(crate) fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
-    lock(&control.facts).note(action, prepared::shared_functions);
+    lock(&control.facts).note(action);
     let allowed = match action.kind {
         ActionKind::Select | ActionKind::Read | ActionKind::Write => true,
         ActionKind::Function => {

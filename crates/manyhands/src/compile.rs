@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::ids::Rewriting;
 use crate::optimistic::is_begin_concurrent;
 use crate::options::Durability;
-use crate::prepared::{Prepared, Spared};
+use crate::prepared::{Prepared, Spared, Uses};
 use crate::routing::Route;
 
 impl Connection {
@@ -21,7 +21,7 @@ impl Connection {
     /// As SQLite fails to compile the statement.
     pub fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
-        let Some(prepared) = self.find_prepared(sql)? else { return Ok(Vec::new()) };
+        let Some(prepared) = self.look_up(sql)? else { return Ok(Vec::new()) };
         let names = prepared.statement.parameter_names();
         self.put_back(prepared);
         Ok(names)
@@ -33,7 +33,7 @@ impl Connection {
     /// As SQLite fails to compile the statement.
     pub fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
-        let Some(prepared) = self.find_prepared(sql)? else { return Ok(Vec::new()) };
+        let Some(prepared) = self.look_up(sql)? else { return Ok(Vec::new()) };
         let statement = &prepared.statement;
         let types = (0..statement.column_count()).map(|column| statement.declared_type(column));
         let types = types.collect();
@@ -47,16 +47,26 @@ impl Connection {
 
     /// The same; `None` when there is no statement in `sql`.
     pub(crate) fn find_prepared(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
+        let mut found = self.look_up(sql)?;
+        if let Some(prepared) = &mut found {
+            match prepared.uses {
+                Uses::None => prepared.uses = Uses::Once,
+                Uses::Once => self.know_tables(prepared),
+                Uses::Again => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same, for who only looks at it.
+    fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }
         let open = self.open_mut();
         let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
-        if let Some(mut prepared) = kept {
-            if !prepared.used_again {
-                self.know_tables(&mut prepared);
-            }
-            return Ok(Some(prepared));
+        if kept.is_some() {
+            return Ok(kept);
         }
         let text = if is_begin_concurrent(sql) { "BEGIN" } else { sql };
         let (prepared, used) = self.compile(text)?;

@@ -405,7 +405,9 @@ impl Executor {
     ) -> T {
         if let Some(ids) = ids {
             let internal = self.control.internal.swap(true, Ordering::Relaxed);
-            let insert = known.rewriting.get(&self.connection, &known.sql);
+            let insert = known
+                .rewriting
+                .get(&self.connection, &known.sql, || lock(&self.control.facts).has_trigger);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
                 let (result, given) = self.ids.run(&self.queue, insert, ids, None, run);

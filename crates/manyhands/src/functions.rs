@@ -12,8 +12,8 @@ use manyhands_sqlite::{
 };
 
 use crate::Error;
+use crate::built_in;
 use crate::connection::Connection;
-use crate::prepared;
 
 /// What a connection has that a new one has not.
 #[derive(Debug, Default)]
@@ -154,7 +154,7 @@ impl Connection {
         name: &str,
         change: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
     ) -> Result<(), Error> {
-        let built_in = prepared::is_built_in(name);
+        let built_in = built_in::of(&name.to_ascii_lowercase()).is_some();
         self.before_change_of(&format!("{name}()"), built_in)?;
         change(self.sqlite())?;
         // Other connections would call the built-in one instead.

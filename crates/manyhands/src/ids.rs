@@ -236,11 +236,19 @@ impl TableIds {
 
 impl InsertWithIds {
     /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite.
-    pub(crate) fn of(connection: &sqlite::Connection, sql: &str) -> Option<InsertWithIds> {
+    /// `heard_trigger` tells whether SQLite named a trigger while it compiled.
+    pub(crate) fn of(
+        connection: &sqlite::Connection,
+        sql: &str,
+        heard_trigger: impl Fn() -> bool,
+    ) -> Option<InsertWithIds> {
         let rewritten = new_rowid::rewrite(sql, |schema, name| {
             new_rowid::table_of(connection, schema, name).ok().flatten()
         })?;
         let statement = connection.prepare_one(&rewritten.sql).ok()?;
+        if heard_trigger() && new_rowid::runs_before_insert(connection, &rewritten.table) {
+            return None;
+        }
         let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
         let name = rewritten.table.replace('\'', "''");
         // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
@@ -317,9 +325,10 @@ impl Rewriting {
         &mut self,
         connection: &sqlite::Connection,
         sql: &str,
+        heard_trigger: impl Fn() -> bool,
     ) -> Option<&mut InsertWithIds> {
         if matches!(self, Rewriting::Unknown) {
-            *self = InsertWithIds::of(connection, sql)
+            *self = InsertWithIds::of(connection, sql, heard_trigger)
                 .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
         }
         match self {

@@ -442,7 +442,8 @@ impl Connection {
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
-            && let Some(insert) = prepared.rewriting.get(&open.sqlite, &entry.sql)
+            && let Some(insert) =
+                prepared.rewriting.get(&open.sqlite, &entry.sql, || open.compiler.heard_trigger())
         {
             return open.ids.run(&queue, insert, recorded, None, watch).0;
         }

@@ -44,6 +44,7 @@ mod interrupt;
 mod show;
 mod compile;
 mod prepared;
+mod built_in;
 mod routing;
 mod tables;
 mod write;

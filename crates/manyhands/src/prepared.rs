@@ -1,12 +1,12 @@
 //! Compiling: what SQLite's authorizer says of a statement decides its route.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
-use manyhands_sqlite::{self as sqlite, OpenMode, Statement, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
 
 use crate::hooks::Hooks;
 use crate::ids::Rewriting;
@@ -24,8 +24,7 @@ pub(crate) struct Prepared {
     pub(crate) compiled: Compiled,
     pub(crate) sql: Arc<str>,
     pub(crate) touches: Touches,
-    /// It was found again: `touches` is exact.
-    pub(crate) used_again: bool,
+    pub(crate) uses: Uses,
     /// The names of the tables that it touches, for messages.
     pub(crate) tables: Arc<[String]>,
     /// Keys of the tables whose rows it writes, see `tables::table_key`.
@@ -35,6 +34,15 @@ pub(crate) struct Prepared {
     /// The columns' names, as of `recompilations`.
     pub(crate) columns: Arc<[String]>,
     recompilations: u32,
+}
+
+/// How often a compiled statement was taken to be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uses {
+    None,
+    Once,
+    /// `Prepared::touches` is exact.
+    Again,
 }
 
 impl Prepared {
@@ -119,7 +127,7 @@ struct Heard {
 
 impl Heard {
     fn note(&mut self, action: &Action<'_>) -> Verdict {
-        self.facts.note(action, shared_functions);
+        self.facts.note(action);
         let spared = action.kind == ActionKind::Pragma
             && self.spared
                 >= match routing::applied(&self.facts) {
@@ -162,6 +170,11 @@ impl Compiler {
         Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
 
+    /// Whether SQLite has named a trigger since the last statement was compiled here.
+    pub(crate) fn heard_trigger(&self) -> bool {
+        lock(&self.heard).facts.has_trigger
+    }
+
     /// Finds out which tables exactly a statement touches.
     pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
         if prepared.touches == Touches::ALL {
@@ -170,7 +183,7 @@ impl Compiler {
             let names = virtual_tables.names(connection);
             prepared.touches = names.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
         }
-        prepared.used_again = true;
+        prepared.uses = Uses::Again;
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.
@@ -193,7 +206,7 @@ impl Compiler {
             compiled,
             sql: sql[..used].into(),
             touches: Touches::at_first(&facts),
-            used_again: false,
+            uses: Uses::None,
             tables: names.into_iter().cloned().collect(),
             written: facts.keys_written(),
             rewriting: Rewriting::default(),
@@ -203,63 +216,5 @@ impl Compiler {
             facts,
         });
         Ok((Some(prepared), used))
-    }
-}
-
-/// The functions that answer about a session.
-const OF_SESSION: [&str; 4] = ["changes", "total_changes", "last_insert_rowid", "load_extension"];
-
-/// True for the name of a function that every connection has.
-pub(crate) fn is_built_in(function: &str) -> bool {
-    let name = function.to_ascii_lowercase();
-    OF_SESSION.contains(&&*name) || shared_functions().contains(&name)
-}
-
-/// What [`shared_functions`] tells. Nobody waits for this lock: who forks while another thread has it makes a child in
-/// which nobody gives it back.
-static SHARED_FUNCTIONS: RwLock<Option<&'static HashSet<String>>> = RwLock::new(None);
-
-/// The names of the functions that every connection has, but for those that answer about a session.
-pub(crate) fn shared_functions() -> &'static HashSet<String> {
-    let known = SHARED_FUNCTIONS.try_read().ok().and_then(|names| *names);
-    known.unwrap_or_else(|| {
-        // Without the list every function counts as the application's own: slower, never wrong.
-        let mut names = list_functions().unwrap_or_default();
-        for session in OF_SESSION {
-            names.remove(session);
-        }
-        let names: &'static HashSet<String> = Box::leak(Box::new(names));
-        if let Ok(mut place) = SHARED_FUNCTIONS.try_write() {
-            *place = Some(names);
-        }
-        names
-    })
-}
-
-fn list_functions() -> Result<HashSet<String>, sqlite::Error> {
-    let connection =
-        sqlite::Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false)?;
-    let mut list =
-        connection.prepare_one("SELECT DISTINCT lower(name) FROM pragma_function_list")?;
-    let mut names = HashSet::new();
-    while list.step()? == Step::Row {
-        if let ValueRef::Text(name) = list.column(0) {
-            names.insert(String::from_utf8_lossy(name).into_owned());
-        }
-    }
-    Ok(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A process forked while another of its threads was about to list the functions. Its child waited for that
-    /// thread, which it does not have, in its first statement with a function: while it led, so that all others
-    /// waited for it too. Found by `reliability environment --case fork`.
-    #[test]
-    fn functions_are_known_though_a_lock_is_never_given_back() {
-        let _held = SHARED_FUNCTIONS.write();
-        assert!(shared_functions().contains("abs"));
     }
 }

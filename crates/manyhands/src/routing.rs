@@ -19,10 +19,11 @@
 //! index or a trigger) shows as an error of the leader, which then demands that the owner executes
 //! the request in its own turn.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use manyhands_sqlite::authorizer::{Action, ActionKind};
 
+use crate::built_in::{self, BuiltIn};
 use crate::tables::table_key;
 
 /// A statement about transactions; savepoints with their names.
@@ -73,6 +74,8 @@ pub(crate) struct Facts {
     pub(crate) tables_read: BTreeSet<String>,
     /// See `tables_read`.
     pub(crate) tables_written: BTreeSet<String>,
+    /// A trigger or a view does something of it.
+    pub(crate) has_trigger: bool,
     /// `changes()`, `total_changes()` or `last_insert_rowid()` is called.
     pub(crate) session_function: bool,
     /// Name and argument of a PRAGMA, the name in lower case.
@@ -80,14 +83,10 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Takes note of one action. `shared_functions` gives those that every connection has; it is asked
-    /// only if need be, since to list them costs more than a write.
-    pub(crate) fn note(
-        &mut self,
-        action: &Action<'_>,
-        shared_functions: impl Fn() -> &'static HashSet<String>,
-    ) {
+    /// Takes note of one action.
+    pub(crate) fn note(&mut self, action: &Action<'_>) {
         let elsewhere = action.database.is_some_and(|database| database != "main");
+        self.has_trigger |= action.trigger.is_some();
         match action.kind {
             ActionKind::Write => {
                 self.writes.insert(action.database.unwrap_or("main").to_string());
@@ -100,9 +99,11 @@ impl Facts {
             ActionKind::Select => {}
             ActionKind::Function => {
                 let name = action.second.unwrap_or_default().to_ascii_lowercase();
-                let session = matches!(&*name, "changes" | "total_changes" | "last_insert_rowid");
-                self.session_function |= session;
-                self.home_function |= !session && !shared_functions().contains(&name);
+                match built_in::of(&name) {
+                    Some(BuiltIn::Shared) => {}
+                    Some(BuiltIn::OfSession) => self.session_function = true,
+                    Some(BuiltIn::Extensions) | None => self.home_function = true,
+                }
             }
             ActionKind::Transaction | ActionKind::Savepoint => {
                 self.transaction = Some(TransactionStatement::of(action));

@@ -61,9 +61,7 @@ pub(super) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The table that an INSERT into `schema.name` means on this connection, if it is a [`Table`] and no
-/// BEFORE INSERT trigger belongs to it: such a trigger sees −1 for the id that SQLite will choose, and
-/// SQLite would evaluate an expression for the id twice.
+/// The table that an INSERT into `schema.name` means on this connection, if it is a [`Table`].
 ///
 /// # Errors
 /// As SQLite fails to read the schema.
@@ -78,25 +76,18 @@ pub(crate) fn table_of(
         return Ok(None);
     }
     let Some(name) = find(connection, schema.is_none(), name)? else { return Ok(None) };
-    if has_before_insert_trigger(connection, &name)? {
-        return Ok(None);
-    }
-    let mut list = ask(
-        connection,
-        "SELECT name, hidden <> 0, pk <> 0 AND NOT EXISTS (
-             SELECT * FROM pragma_index_list(?1, 'main') WHERE origin = 'pk')
-         FROM pragma_table_xinfo(?1, 'main')",
-        &name,
-    )?;
+    // Not the functions pragma_table_xinfo() and so on: each would be made first, as a virtual table.
+    let mut list = connection.prepare_one(&format!("PRAGMA main.table_xinfo({})", quote(&name)))?;
     let (mut columns, mut id_column) = (Vec::new(), None);
     while list.step()? == Step::Row {
-        let column = Column { name: text(&mut list, 0), generated: truth(&mut list, 1) };
-        // Any other primary key has an index: one of two columns, of another type, or the
-        // `INTEGER PRIMARY KEY DESC` that is none (https://sqlite.org/lang_createtable.html#rowid).
-        if truth(&mut list, 2) {
+        let column = Column { name: text(&mut list, 1), generated: number(&mut list, 6) != 0 };
+        if number(&mut list, 5) != 0 {
             id_column = Some(column.name.clone());
         }
         columns.push(column);
+    }
+    if id_column.is_some() && has_key_index(connection, &name)? {
+        id_column = None;
     }
     Ok(Some(Table { name, columns, id_column }))
 }
@@ -108,32 +99,46 @@ fn find(
     unqualified: bool,
     name: &str,
 ) -> Result<Option<String>, sqlite::Error> {
-    let mut list = ask(
-        connection,
-        "SELECT name, schema = 'temp', schema = 'main' AND type = 'table' AND wr = 0
-         FROM pragma_table_list(?1) WHERE schema IN ('main', 'temp')",
-        name,
-    )?;
+    let mut list = connection.prepare_one(&format!("PRAGMA table_list({})", quote(name)))?;
     let mut found = None;
     while list.step()? == Step::Row {
-        if truth(&mut list, 1) && unqualified {
+        let schema = text(&mut list, 0);
+        if schema == "temp" && unqualified {
             return Ok(None);
         }
-        if truth(&mut list, 2) {
-            found = Some(text(&mut list, 0));
+        let has_rowids = text(&mut list, 2) == "table" && number(&mut list, 4) == 0;
+        if schema == "main" && has_rowids {
+            found = Some(text(&mut list, 1));
         }
     }
     Ok(found)
 }
 
+/// Whether the primary key has an index. Then it is no name of the rowid: it has two columns, another type, or
+/// is the `INTEGER PRIMARY KEY DESC` that is none (https://sqlite.org/lang_createtable.html#rowid).
+fn has_key_index(connection: &Connection, table: &str) -> Result<bool, sqlite::Error> {
+    let mut list = connection.prepare_one(&format!("PRAGMA main.index_list({})", quote(table)))?;
+    while list.step()? == Step::Row {
+        if text(&mut list, 3) == "pk" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a trigger of this table runs before an INSERT, as far as can be told: it sees −1 for the id that
+/// SQLite will choose, and SQLite would evaluate an expression for the id twice.
+pub(crate) fn runs_before_insert(connection: &Connection, table: &str) -> bool {
+    has_before_insert_trigger(connection, table).unwrap_or(true)
+}
+
 fn has_before_insert_trigger(connection: &Connection, table: &str) -> Result<bool, sqlite::Error> {
-    let mut list = ask(
-        connection,
+    let mut list = connection.prepare_one(
         "SELECT sql FROM main.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?1)
          UNION ALL
          SELECT sql FROM temp.sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?1)",
-        table,
     )?;
+    list.bind(1, ValueRef::Text(table.as_bytes()))?;
     while list.step()? == Step::Row {
         if may_be_before_insert(&text(&mut list, 0)) {
             return Ok(true);
@@ -153,12 +158,6 @@ fn may_be_before_insert(sql: &str) -> bool {
     }
 }
 
-fn ask(connection: &Connection, sql: &str, name: &str) -> Result<Statement, sqlite::Error> {
-    let mut statement = connection.prepare_one(sql)?;
-    statement.bind(1, ValueRef::Text(name.as_bytes()))?;
-    Ok(statement)
-}
-
 fn text(statement: &mut Statement, column: usize) -> String {
     match statement.column(column) {
         ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -166,6 +165,9 @@ fn text(statement: &mut Statement, column: usize) -> String {
     }
 }
 
-fn truth(statement: &mut Statement, column: usize) -> bool {
-    statement.column(column) == ValueRef::Integer(1)
+fn number(statement: &mut Statement, column: usize) -> i64 {
+    match statement.column(column) {
+        ValueRef::Integer(number) => number,
+        _ => 0,
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use manyhands_sqlite::{self as sqlite, Connection, OpenMode, Step, Value};
 use proptest::prelude::*;
 
-use super::{Rewritten, rewrite, table_of};
+use super::{Rewritten, rewrite, runs_before_insert, table_of};
 
 /// A statement, its values, whether it is rewritten, and whether it fails.
 struct Case {
@@ -42,9 +42,10 @@ impl Side {
     }
 
     fn rewrite(&self, sql: &str) -> Option<Rewritten> {
-        rewrite(sql, |schema, name| {
+        let rewritten = rewrite(sql, |schema, name| {
             table_of(&self.connection, schema, name).expect("the schema is read")
-        })
+        })?;
+        (!runs_before_insert(&self.connection, &rewritten.table)).then_some(rewritten)
     }
 
     /// Makes the function answer what SQLite would choose.
