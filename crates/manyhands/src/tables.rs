@@ -82,7 +82,7 @@ fn belongs_to_virtual(name: &str, virtual_tables: &HashSet<String>) -> bool {
 /// The names of a database's virtual tables, as of the schema that was last looked at.
 #[derive(Debug, Default)]
 pub(crate) struct VirtualTables {
-    statements: Option<(Statement, Statement)>,
+    schema_version: Option<Statement>,
     version: Option<i64>,
     names: HashSet<String>,
 }
@@ -93,36 +93,42 @@ impl VirtualTables {
         &mut self,
         connection: &sqlite::Connection,
     ) -> Result<&HashSet<String>, sqlite::Error> {
-        let (version, list) = match &mut self.statements {
-            Some(statements) => statements,
-            none => none.insert((
-                connection.prepare_one("PRAGMA main.schema_version")?,
-                // Virtual tables have no root page.
-                connection.prepare_one(
-                    // A module's name may be that of a table too, which reads what it likes.
-                    "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0
-                     UNION SELECT name FROM pragma_module_list
-                         WHERE name NOT IN ('json_each', 'json_tree')",
-                )?,
-            )),
+        let asked = match &mut self.schema_version {
+            Some(statement) => statement,
+            none => none.insert(connection.prepare_one("PRAGMA main.schema_version")?),
         };
-        version.step()?;
-        let now = match version.column(0) {
+        asked.step()?;
+        let now = match asked.column(0) {
             ValueRef::Integer(number) => Some(number),
             _ => None,
         };
-        version.reset();
+        asked.reset();
         if now != self.version {
+            self.version = None;
             self.names.clear();
-            while list.step()? == Step::Row {
-                if let ValueRef::Text(name) = list.column(0) {
-                    self.names.insert(String::from_utf8_lossy(name).to_ascii_lowercase());
-                }
+            // A module's name may be that of a table too, which reads what it likes.
+            self.add(connection, "PRAGMA module_list")?;
+            for reads_its_arguments in ["json_each", "json_tree"] {
+                self.names.remove(reads_its_arguments);
             }
-            list.reset();
+            // Virtual tables have no root page.
+            self.add(
+                connection,
+                "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
+            )?;
             self.version = now;
         }
         Ok(&self.names)
+    }
+
+    fn add(&mut self, connection: &sqlite::Connection, sql: &str) -> Result<(), sqlite::Error> {
+        let mut list = connection.prepare_one(sql)?;
+        while list.step()? == Step::Row {
+            if let ValueRef::Text(name) = list.column(0) {
+                self.names.insert(String::from_utf8_lossy(name).to_ascii_lowercase());
+            }
+        }
+        Ok(())
     }
 }
 
