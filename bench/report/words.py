@@ -8,6 +8,7 @@ TITLES = {
     "storm": "Storm: many short-lived processes",
     "storm-python": "Storm: the same with Python processes",
     "threads": "Threads: 1 KB inserts",
+    "threads-alone": "One thread alone",
     "threads-normal": "Threads, at synchronous=NORMAL",
     "threads-at-a-rate": "Threads at a given rate",
     "clients": "Clients: thousands of async tasks in several processes",
@@ -47,7 +48,8 @@ SEE = {
     "storm-python-histogram": "The same with interpreters, which keep the processors busy themselves: how far to the right a tail reaches is how long the "
     "unluckiest processes waited.",
     "threads-rates": "A line that rises gains from more threads; stock SQLite's falls. Dashed is NORMAL, without a sync for each commit.",
-    "threads-normal-rates": "One thread and nobody beside it: the price of the queue is the difference between the two.",
+    "threads-alone-rates": "One thread and nobody beside it: the price of the queue is the difference between the two. Most of each commit is the disk's.",
+    "threads-normal-rates": "The same without a sync for each commit: what is left is the processor's work.",
     "threads-at-a-rate-rates": "All writes are due at fixed times: a shorter bar could not keep up.",
     "threads-at-a-rate-waits": "A wait counts from the time at which the write was due: who cannot keep up waits longer and longer.",
     "clients-relative": "Stock SQLite at NORMAL is the dashed line: above it is more throughput in the upper row, and longer waits in the lower.",
@@ -79,6 +81,7 @@ NORMAL = "at NORMAL stock SQLite syncs only at checkpoints, Manyhands at FULL fo
 
 REASONS = {
     ("threads", STOCK): "one thread alone gains nothing from a queue, and each write pays for a look at it",
+    ("threads-alone", STOCK): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("threads-normal", "stock-normal"): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("threads-normal", "stock-mutex-normal"): "without a sync there is little to share, and each write pays for the queue",
     ("think", STOCK): "a transaction whose statements others have overtaken executes them once more at its commit",
@@ -90,8 +93,8 @@ REASONS = {
     ("sizes", STOCK): "one writer alone gains nothing from a queue; a value that is too long for a slot waits for its turn",
     ("claim", "postgres-read-committed"): "PostgreSQL's workers skip what others have locked, and run side by side",
     ("web", STOCK): "a lightly loaded server has nobody to share a sync with",
-    ("counter-in-transaction", STOCK): "one writer alone gains nothing from a queue, and its transaction is a fork that the leader replays",
-    ("counter-in-transaction", "stock-mutex"): "one writer alone gains nothing from a queue, and its transaction is a fork that the leader replays",
+    ("counter-in-transaction", STOCK): "one writer alone gains nothing from a queue, and to begin a fork and to promote it costs more than BEGIN IMMEDIATE",
+    ("counter-in-transaction", "stock-mutex"): "one writer alone gains nothing from a queue, and to begin a fork and to promote it costs more than BEGIN IMMEDIATE",
     ("threads", "stock-mutex"): "one thread alone gains nothing from a queue, and each write pays for a look at it",
     ("threads", "stock-normal"): "stock SQLite at NORMAL syncs only at checkpoints: with few threads a batch has too few writes to share a sync",
     ("sizes", "stock-normal"): "stock SQLite at NORMAL syncs only at checkpoints, Manyhands at FULL for each insert",
