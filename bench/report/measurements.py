@@ -45,6 +45,7 @@ class Series:
     engine: str
     label: str
     task: dict[str, Any]
+    processes: int
     figures: list[dict[str, Any]] = field(default_factory=list)
     """Only those whose check held."""
     turns: list[int] = field(default_factory=list)
@@ -149,7 +150,7 @@ def load(folder: Path) -> Iterator[Run]:
                 cell, engine = row["cell"], row["engine"]
                 circumstances = row["circumstances"]
                 key = (engine, cell["label"])
-                one = series.setdefault(key, Series(engine, cell["label"], cell["task"]))
+                one = series.setdefault(key, Series(engine, cell["label"], cell["task"], cell["processes"]))
                 if row["figures"] is None:
                     one.withheld.append(row["check"])
                 else:

@@ -99,6 +99,16 @@ def p99_of_stock_normal(run: Run, label: str) -> Optional[Judged]:
     return pair and (f"{milliseconds(pair[0])} and {milliseconds(pair[1])}", pair[0] <= 0.1 * pair[1])
 
 
+def memory_of_a_process(run: Run, label: str) -> Optional[Judged]:
+    """What each process has more than one with stock SQLite; a page that several have counts in parts."""
+    ours, theirs = run.of(OURS, label), run.of(STOCK, label)
+    one, two = ours and ours.known("memory_bytes"), theirs and theirs.known("memory_bytes")
+    if not ours or not one or not two:
+        return None
+    each = (one.median - two.median) / ours.processes
+    return f"{each / 1e6:+.2f} MB, {one.median / ours.processes / 1e6:.1f} in all", each <= 5e6
+
+
 def memory_over_stock(run: Run, label: str) -> Optional[Judged]:
     pair = both(run, label, "stock-normal", "memory_bytes")
     return pair and (f"{(pair[0] - pair[1]) / 1e6:+.0f} MB", pair[0] - pair[1] <= 50e6)
@@ -160,6 +170,7 @@ TARGETS = [
     Target("storm-python", None, "10 times stock SQLite's writes/s", times(10), CROWD),
     Target("storm-python", None, "no write is refused", nothing_refused),
     Target("storm-python", None, "p99.9 below 500 ms", figure("p999_ms", milliseconds, lambda value: value < 500), CROWD),
+    Target("storm-python", None, "at most 5 MB of memory more for each process", memory_of_a_process),
     Target("storm-python", None, "longest below 2 s", figure("max_ms", milliseconds, lambda value: value < 2000), CROWD),
     Target("threads-alone", "1 thread", "0.95 times stock SQLite: an idle queue costs nothing", times(0.95), QUEUE),
     Target("threads-normal", "1 thread", "0.95 times stock SQLite, both at NORMAL", times(0.95, "stock-normal", "manyhands-normal"), QUEUE),

@@ -7,6 +7,7 @@
 
 use std::{
     cell::RefCell,
+    process,
     rc::Rc,
     sync::Arc,
     thread,
@@ -27,7 +28,7 @@ use super::{
     pace::Pace,
     pool::Pool,
     tally::{Tally, report},
-    usage::{Usage, proportional_bytes},
+    usage::{Usage, proportional_bytes_of},
     worker::{sleep_until, wait_for_start},
 };
 use crate::limits::{POOL_CONNECTIONS, WRITE_TIMEOUT};
@@ -86,7 +87,7 @@ pub fn run(
     let tally = Rc::into_inner(tally).context("a client goes on")?.into_inner();
     let mut report = report(&[tally], start, &before)?;
     report.served = served;
-    report.proportional_bytes = Some(proportional_bytes()?);
+    report.proportional_bytes = Some(proportional_bytes_of(process::id())?);
     Ok(report)
 }
 

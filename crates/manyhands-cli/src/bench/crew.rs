@@ -18,6 +18,7 @@ use super::{
     board::{Board, Totals},
     engine::{Engine, ServerUsage, Tables},
     job::{Job, Message, Report, Task},
+    usage,
     worker::monotonic_ns,
 };
 use crate::limits::{
@@ -77,7 +78,7 @@ pub fn work(
     let mut server_memory_bytes = None;
     let mut killed_after = None;
     let (reports, before) = thread::scope(|scope| {
-        let conversation = scope.spawn(move || converse(lines, tables, &start_sender));
+        let conversation = scope.spawn(move || converse(lines, task, tables, &start_sender));
         let mut start = None;
         // Once: it makes the kernel walk through the memory of each process.
         let memory_after = task.seconds().map_or(MEMORY_AFTER, |seconds| seconds / 2.0);
@@ -157,6 +158,7 @@ struct Crew {
 /// The pipes to one worker.
 struct Line {
     member: usize,
+    process: u32,
     there: ChildStdin,
     back: BufReader<ChildStdout>,
 }
@@ -188,9 +190,11 @@ impl Crew {
                 .spawn()
                 .with_context(|| format!("start worker {}", job.member))?;
             let (there, back) = (worker.stdin.take(), worker.stdout.take());
+            let process = worker.id();
             crew.workers.push(worker);
             lines.push(Line {
                 member: job.member,
+                process,
                 there: there.context("a worker has a stdin")?,
                 back: BufReader::new(back.context("a worker has a stdout")?),
             });
@@ -219,6 +223,7 @@ impl Drop for Crew {
 /// before the start.
 fn converse(
     mut lines: Vec<Line>,
+    task: &Task,
     tables: &dyn Tables,
     starts: &Sender<Instant>,
 ) -> Result<(Vec<Report>, Option<ServerUsage>)> {
@@ -244,7 +249,14 @@ fn converse(
         Message::Report(report) => Ok(*report),
         message => bail!("worker {} said {message:?} instead of a report", line.member),
     });
-    Ok((reports.collect::<Result<_>>()?, before))
+    let mut reports = reports.collect::<Result<Vec<_>>>()?;
+    if matches!(task, Task::Storm { .. }) {
+        // Who is done waits for the others and for the end of its line: to look now costs none of them time.
+        for (report, line) in reports.iter_mut().zip(&lines) {
+            report.proportional_bytes = usage::proportional_bytes_of(line.process).ok();
+        }
+    }
+    Ok((reports, before))
 }
 
 impl Line {

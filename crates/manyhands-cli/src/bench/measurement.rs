@@ -101,7 +101,7 @@ pub struct Figures {
     pub rss_peak_bytes_max: u64,
     /// Sum of the workers' peaks, pages that they share counted in each, and of a server's memory.
     pub rss_peak_bytes_sum: u64,
-    /// `clients` only: memory of all workers at their end, each shared page counted once.
+    /// `clients` and `storm` only: memory of all workers at their end, each shared page counted once.
     pub memory_bytes: Option<u64>,
     /// fsync and fdatasync calls of all workers, or of their server; `None` where nobody counts them.
     pub syncs: Option<u64>,

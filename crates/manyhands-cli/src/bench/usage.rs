@@ -75,10 +75,10 @@ fn cpu_ticks_in(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-/// Memory of this process as of now; of a page that others have too, only its part counts.
-pub fn proportional_bytes() -> Result<u64> {
-    let path = "/proc/self/smaps_rollup";
-    let rollup = fs::read_to_string(path).with_context(|| format!("read {path}"))?;
+/// Memory of a process as of now; of a page that others have too, only its part counts.
+pub fn proportional_bytes_of(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/smaps_rollup");
+    let rollup = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
     kilobytes_in(&rollup, "Pss:").with_context(|| format!("no Pss in {path}"))
 }
 

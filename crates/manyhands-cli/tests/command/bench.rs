@@ -100,6 +100,9 @@ fn a_storm_of_python_processes() {
     let lines = check(&["storm", "--client", "python", "--processes", "3", "--rounds", "2"], 2);
     assert_eq!(lines[0]["figures"]["acknowledged"], 6);
     assert!(lines[0]["figures"]["syncs"].is_null());
+    let memory_bytes =
+        lines[0]["figures"]["memory_bytes"].as_u64().expect("the processes were alive");
+    assert!(memory_bytes > 3 << 20, "{memory_bytes}");
 }
 
 /// An engine that cannot run a workload is refused with the reason, before anything runs.
