@@ -12,6 +12,7 @@ pub mod memory;
 pub mod model;
 pub mod nth_call;
 pub mod opening;
+mod place;
 pub mod planted;
 pub mod planted_bugs;
 pub mod power_cut;
@@ -20,10 +21,10 @@ pub mod stock;
 pub mod stopped;
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::child::Child;
@@ -31,6 +32,7 @@ use crate::ledger::Ledger;
 use crate::preload::Preload;
 use crate::worker::{self, Act};
 pub use crew::log_path;
+pub use place::{memory_directory, place};
 
 /// How long a writer may take to open the database.
 pub const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -118,25 +120,6 @@ pub fn job(database: &Path, act: Act, number: i64, seed: u64) -> worker::Argumen
     }
 }
 
-/// Where a campaign works: a directory on the disk that TMPDIR names, kept when there is a finding.
-pub fn place() -> Result<(TempDir, PathBuf)> {
-    let directory = tempfile::Builder::new().prefix("reliability-").tempdir();
-    let directory = directory.context("make a directory")?;
-    let database = directory.path().join("app.db");
-    Ok((directory, database))
-}
-
-/// A directory for what is written and read by the thousand: in memory, where there is such a file system.
-/// Where TMPDIR names a place in memory, it is there.
-pub fn memory_directory() -> Result<TempDir> {
-    let memory = Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    let builder = builder.prefix("reliability-");
-    let elsewhere = memory.is_dir() && !std::env::temp_dir().starts_with(memory);
-    let directory = if elsewhere { builder.tempdir_in(memory) } else { builder.tempdir() };
-    directory.context("make a directory")
-}
-
 /// Copies files and directories.
 pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
@@ -167,11 +150,12 @@ pub fn unexpected_errors(ledger: &Ledger, may_be_unknown: bool) -> Vec<String> {
 pub fn report(findings: &[String], replay: &str, kept: Option<TempDir>) -> bool {
     for finding in findings {
         println!("FINDING {finding}");
+        results::note(finding, replay);
     }
     if !findings.is_empty() {
         println!("replay: reliability {replay}");
         if let Some(directory) = kept {
-            println!("kept: {}", directory.keep().display());
+            println!("kept: {}", place::keep(directory).display());
         }
     }
     findings.is_empty()

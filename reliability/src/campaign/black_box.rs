@@ -111,9 +111,16 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         ("conflicts", failed as u64),
         ("unknown", unknown as u64),
         ("killed", deaths),
-        ("with_findings", red),
     ];
-    results::append(arguments.json.as_deref(), "black-box", arguments.seed, &figures)?;
+    let rounds = arguments.from_round..number;
+    results::append(
+        arguments.json.as_deref(),
+        "black-box",
+        arguments.seed,
+        began,
+        rounds,
+        figures,
+    )?;
     Ok(red == 0)
 }
 

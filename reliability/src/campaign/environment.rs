@@ -6,8 +6,9 @@
 
 mod fork;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
@@ -15,7 +16,7 @@ use fastrand::Rng;
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use self::fork::Forks;
-use super::{END_PATIENCE, READY_PATIENCE, Writer, job, memory_directory, report};
+use super::{END_PATIENCE, READY_PATIENCE, Writer, job, memory_directory, report, results};
 use crate::clock::now_ns;
 use crate::ledger::Ledger;
 use crate::preload::Preload;
@@ -67,6 +68,9 @@ pub struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 0)]
     from_round: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// A round.
@@ -80,11 +84,13 @@ struct Round {
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut green = true;
+    let (mut green, began) = (true, Instant::now());
+    let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
+    let mut figures = BTreeMap::<String, u64>::new();
     let all = [Case::Clock, Case::Descriptors, Case::Memory, Case::Namespaces, Case::Fork];
     for case in all.into_iter().filter(|case| arguments.case.is_none_or(|only| only == *case)) {
         let (mut acked, mut errors, mut forks) = (0, 0, Forks::default());
-        for number in arguments.from_round..arguments.from_round + arguments.rounds {
+        for number in rounds.clone() {
             // In memory, which then belongs to the control group of who wrote it.
             let place = memory_directory()?;
             let seed = arguments.seed.wrapping_mul(0x2545_F491).wrapping_add(number);
@@ -114,6 +120,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             );
             green &= report(&round.findings, &replay, Some(place));
         }
+        for (name, figure) in [
+            ("rounds", arguments.rounds),
+            ("acknowledged", acked as u64),
+            ("errors", errors as u64),
+            ("forks", forks.count()),
+        ] {
+            *figures.entry(name.to_owned()).or_default() += figure;
+        }
         println!("{case:?}: {} rounds, {acked} acknowledged, {errors} errors", arguments.rounds);
         if case == Case::Fork {
             println!("{}", forks.tell());
@@ -124,6 +138,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             green &= report(&findings, "environment --case fork", None);
         }
     }
+    let case = arguments.case.and_then(|case| case.to_possible_value());
+    let case = case.map(|case| format!(" --case {}", case.get_name())).unwrap_or_default();
+    let (file, name) = (arguments.json.as_deref(), format!("environment{case}"));
+    results::append(file, &name, arguments.seed, began, rounds, figures)?;
     Ok(green)
 }
 

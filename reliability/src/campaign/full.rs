@@ -9,11 +9,11 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{READY_PATIENCE, Writer, job, memory_directory, report};
+use super::{READY_PATIENCE, Writer, job, memory_directory, place, report, results};
 use crate::clock::now_ns;
 use crate::ledger::Ledger;
 use crate::preload::Preload;
@@ -49,19 +49,23 @@ pub struct Arguments {
     #[arg(long, default_value_t = 0)]
     from_page: u64,
     /// Then: with room for so many bytes more, one after the other. By default the header of a WAL, and four frames.
-    #[arg(long, default_value_t = WAL_HEADER_BYTES + 4 * FRAME_BYTES + 1)]
+    #[arg(long, default_value_t = BYTES)]
     bytes: u64,
     #[arg(long, default_value_t = 0)]
     from_byte: u64,
     /// Only each so many-th of them; the seed says from which on.
     #[arg(long, default_value_t = 1)]
     byte_step: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// What a writer of pages of this size adds to the WAL.
 const PAGE_BYTES: u64 = 512;
 const WAL_HEADER_BYTES: u64 = 32;
 const FRAME_BYTES: u64 = 24 + PAGE_BYTES;
+const BYTES: u64 = WAL_HEADER_BYTES + 4 * FRAME_BYTES + 1;
 
 /// Of the file that says how much room there is: no limit.
 const ENOUGH: u64 = u64::MAX;
@@ -94,12 +98,13 @@ impl Drop for SmallDisk {
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut green = true;
+    let (mut green, mut acked, began) = (true, 0, Instant::now());
     for round in arguments.from_round..arguments.from_round + arguments.rounds {
-        let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+        let (directory, _) = place()?;
         let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
         let seed = arguments.seed.wrapping_mul(1_000_003).wrapping_add(round);
-        let findings = play(arguments, &disk.0, seed)?;
+        let (findings, acknowledged) = play(arguments, &disk.0, seed)?;
+        acked += acknowledged;
         let Arguments { megabytes, ballast_megabytes, seed, .. } = arguments;
         let replay = format!(
             "full --megabytes {megabytes} --ballast-megabytes {ballast_megabytes} --seed {seed} \
@@ -107,13 +112,30 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         );
         green &= report(&findings, &replay, None);
     }
-    green &= fill_to_the_page(arguments)?;
-    green &= fill_to_the_byte(arguments)?;
+    let (pages_green, pages) = fill_to_the_page(arguments)?;
+    let (bytes_green, bytes) = fill_to_the_byte(arguments)?;
+    green &= pages_green & bytes_green;
     green &= too_small()?;
+    let figures = [
+        ("rounds", arguments.rounds),
+        ("pages", pages.cases),
+        ("bytes", bytes.cases),
+        ("acknowledged", (acked + pages.acked + bytes.acked) as u64),
+        ("errors", pages.errors.values().chain(bytes.errors.values()).sum::<usize>() as u64),
+    ];
+    // Who wants to go on asks for one of the three.
+    let (from, count) = match arguments {
+        Arguments { rounds, from_round, pages: 0, bytes: 0, .. } => (*from_round, *rounds),
+        Arguments { pages, from_page, bytes: 0, .. } => (*from_page, *pages),
+        Arguments { bytes, from_byte, .. } => (*from_byte, *bytes),
+    };
+    let (file, seed) = (arguments.json.as_deref(), arguments.seed);
+    results::append(file, "full", seed, began, from..from + count, figures)?;
     Ok(green)
 }
 
-fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
+/// The findings, and how many writes were acknowledged.
+fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<(Vec<String>, usize)> {
     let database = disk.join("app.db");
     let ballast = disk.join("ballast");
     shell::create(&database)?;
@@ -167,15 +189,15 @@ fn play(arguments: &Arguments, disk: &Path, seed: u64) -> Result<Vec<String>> {
         ledger.unknown.len(),
     );
     findings.extend(verdict.findings);
-    Ok(findings)
+    Ok((findings, ledger.acked.len()))
 }
 
 /// The disk has room for a few pages more when the writers begin: for none, for one, and so on, so that it
 /// is full at each place of each write. What they say; and afterwards all write again.
-fn fill_to_the_page(arguments: &Arguments) -> Result<bool> {
+fn fill_to_the_page(arguments: &Arguments) -> Result<(bool, Tally)> {
     let (mut green, mut tally) = (true, Tally::default());
     for pages in arguments.from_page..arguments.from_page + arguments.pages {
-        let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+        let (directory, _) = place()?;
         let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
         let ballast = disk.0.join("ballast");
         let database = disk.0.join("app.db");
@@ -199,11 +221,11 @@ fn fill_to_the_page(arguments: &Arguments) -> Result<bool> {
         arguments.from_page,
         arguments.from_page + arguments.pages
     );
-    Ok(green)
+    Ok((green, tally))
 }
 
 /// The same to the byte. The pages are small, so that this is every byte of a few frames.
-fn fill_to_the_byte(arguments: &Arguments) -> Result<bool> {
+fn fill_to_the_byte(arguments: &Arguments) -> Result<(bool, Tally)> {
     let (mut green, mut tally) = (true, Tally::default());
     let Arguments { from_byte, bytes, byte_step, seed, .. } = *arguments;
     let first = from_byte + if byte_step > 1 { seed % byte_step } else { 0 };
@@ -229,7 +251,7 @@ fn fill_to_the_byte(arguments: &Arguments) -> Result<bool> {
         green &= report(&findings, &replay, Some(place));
     }
     println!("room for {from_byte} to {} bytes, each {byte_step}: {tally}", from_byte + bytes);
-    Ok(green)
+    Ok((green, tally))
 }
 
 /// The sums of the cases.
@@ -305,7 +327,7 @@ fn unclear(ledger: &Ledger) -> Vec<String> {
 
 /// A disk on which not even the queue file has room: a clear error, no signal.
 fn too_small() -> Result<bool> {
-    let directory = tempfile::Builder::new().prefix("reliability-").tempdir()?;
+    let (directory, _) = place()?;
     let disk = SmallDisk::mount(directory.path(), 2)?;
     let database = disk.0.join("app.db");
     shell::create(&database)?;

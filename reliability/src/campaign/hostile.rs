@@ -80,7 +80,7 @@ pub struct Arguments {
     /// Tells the errors, each kind once.
     #[arg(long)]
     verbose: bool,
-    /// Adds the figures to this file.
+    /// Appends the figures to this file, one JSON object each line.
     #[arg(long)]
     json: Option<PathBuf>,
 }
@@ -104,7 +104,7 @@ struct Tally {
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (mut tally, mut red) = (Tally::default(), 0);
+    let (mut tally, mut red, began) = (Tally::default(), 0, Instant::now());
     for round in arguments.from_round..arguments.from_round + arguments.rounds {
         let (directory, database) = place()?;
         shell::create(&database)?;
@@ -129,9 +129,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         ("other_errors", tally.others),
         ("latest_ms", tally.latest_ms),
         ("outside", tally.outside),
-        ("with_findings", red),
     ];
-    results::append(arguments.json.as_deref(), name, arguments.seed, &figures)?;
+    let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
+    results::append(arguments.json.as_deref(), name, arguments.seed, began, rounds, figures)?;
     Ok(red == 0)
 }
 

@@ -127,7 +127,32 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     })?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let resume = next.into_inner();
-    print(arguments, &tallies, began.elapsed().as_secs_f64(), resume)
+    let green = print(arguments, &tallies, began.elapsed().as_secs_f64(), resume);
+    let recordings = arguments.from_recording..resume;
+    let (file, seed) = (arguments.json.as_deref(), arguments.seed);
+    results::append(file, "images", seed, began, recordings, figures(&tallies))?;
+    Ok(green)
+}
+
+/// The sums of the workloads that the promises cover, and what each of all came to.
+fn figures(tallies: &BTreeMap<Workload, Tally>) -> BTreeMap<String, u64> {
+    let mut figures = BTreeMap::new();
+    for (workload, Tally { recordings, sum, visits, recovery_images }) in tallies {
+        figures.insert(format!("{workload} distinct"), sum.distinct as u64);
+        figures.insert(format!("{workload} bad"), sum.bad as u64);
+        for (name, figure) in [
+            ("recordings", *recordings),
+            ("events", sum.events as u64),
+            ("cuts", sum.cuts as u64),
+            ("distinct", sum.distinct as u64),
+            ("reopened", *visits),
+            ("cut_again", *recovery_images as u64),
+        ] {
+            let promised = if workload.is_promised() { figure } else { 0 };
+            *figures.entry(name.to_owned()).or_default() += promised;
+        }
+    }
+    figures
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -196,11 +221,13 @@ fn record_and_examine(
             "FINDING {workload}: {finding}; {} images of this recording are bad",
             tally.sum.bad
         );
-        println!(
-            "replay: reliability images --seed {seed} --replay {} --cut {cut} --mode {}",
+        let replay = format!(
+            "images --seed {seed} --replay {} --cut {cut} --mode {}",
             keep.display(),
             mode.unwrap_or_default()
         );
+        println!("replay: reliability {replay}");
+        results::note(format!("{workload}: {finding}"), replay);
     }
     Ok(tally)
 }
@@ -284,7 +311,7 @@ fn print(
     tallies: &BTreeMap<Workload, Tally>,
     seconds: f64,
     resume: u64,
-) -> Result<bool> {
+) -> bool {
     println!(
         "{:14} recordings  events    cuts   images distinct    bad  reopened  cut again",
         "workload"
@@ -305,36 +332,25 @@ fn print(
         if workload.is_promised() {
             green &= sum.bad == 0;
         } else if workload.must_lose() && sum.bad == 0 {
-            println!("FINDING {workload} lost nothing: these images prove nothing");
+            let finding = format!("{workload} lost nothing: these images prove nothing");
+            println!("FINDING {finding}");
+            let Arguments { seed, from_recording, .. } = arguments;
+            let recordings = format!("--from-recording {from_recording} --images {distinct}");
+            let replay = format!("images --workload {workload} --seed {seed} {recordings}");
+            results::note(finding, replay);
             green = false;
         }
-        let name = format!("images {workload}");
-        results::append(
-            arguments.json.as_deref(),
-            &name,
-            arguments.seed,
-            &[
-                ("recordings", *recordings),
-                ("events", sum.events as u64),
-                ("cuts", sum.cuts as u64),
-                ("images", sum.images as u64),
-                ("distinct", sum.distinct as u64),
-                ("bad", sum.bad as u64),
-                ("reopened", *visits),
-                ("cut_again", *recovery_images as u64),
-            ],
-        )?;
     }
     println!(
         "{distinct} distinct images in {seconds:.0} s; seed {}, resume with --from-recording {resume}",
         arguments.seed
     );
-    Ok(green)
+    green
 }
 
 /// Spoils recordings in known ways: each must be seen.
 pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
-    let place = memory_directory()?;
+    let (place, began) = (memory_directory()?, Instant::now());
     let (directory, kept) = (place.path().join("recorded"), place.path().join("recording"));
     let seed = arguments.seed;
     let recording =
@@ -357,7 +373,13 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
         let visit = |_: &Witness, _: &Files, _: &Ledger, _: &Contents| Ok(Vec::new());
         let examined = examine(&spoiled, ledger_at_start(seed), &witness, choices, visit)?;
         let caught = (examined.bad > 0) == plant.is_bad;
-        missed += usize::from(!caught);
+        missed += u64::from(!caught);
+        if !caught {
+            results::note(
+                format!("not seen: {}", plant.name),
+                format!("planted-images --seed {seed}"),
+            );
+        }
         let told =
             examined.findings.first().and_then(|(_, _, it)| it.lines().next()).unwrap_or_default();
         println!(
@@ -368,7 +390,10 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
             examined.images
         );
     }
-    println!("{} planted, {missed} wrong", planted::PLANTS.len());
+    let planted = planted::PLANTS.len() as u64;
+    println!("{planted} planted, {missed} wrong");
+    let figures = [("planted", planted), ("caught", planted - missed)];
+    results::append(arguments.json.as_deref(), "planted-images", seed, began, 0..1, figures)?;
     Ok(missed == 0)
 }
 
@@ -383,4 +408,7 @@ pub struct PlantedArguments {
     /// Distinct images of each spoiled recording.
     #[arg(long, default_value_t = 1200)]
     images: usize,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }

@@ -14,7 +14,7 @@ use fastrand::Rng;
 use tempfile::TempDir;
 
 use super::crew::{Crew, log_path};
-use super::{memory_directory, report};
+use super::{memory_directory, report, results};
 use crate::isolation::call::SCHEMA;
 use crate::isolation::dice::Kind;
 use crate::isolation::log::{self, Told};
@@ -53,6 +53,9 @@ pub struct Arguments {
     /// On the disk that TMPDIR names, and not in memory.
     #[arg(long)]
     disk: bool,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
     /// One line per round.
     #[arg(long)]
     verbose: bool,
@@ -123,6 +126,24 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     );
     println!("acknowledged: {kinds:?}");
     println!("{} rounds, {red} with findings", number - arguments.from_round);
+    let figures = [
+        ("rounds", number - arguments.from_round),
+        ("transactions", told as u64),
+        ("checked", checked as u64),
+        ("results", results as u64),
+        ("conflicts", conflicts as u64),
+        ("unknown", unknown as u64),
+        ("killed", deaths),
+    ];
+    let rounds = arguments.from_round..number;
+    results::append(
+        arguments.json.as_deref(),
+        "isolation",
+        arguments.seed,
+        began,
+        rounds,
+        figures,
+    )?;
     Ok(red == 0)
 }
 

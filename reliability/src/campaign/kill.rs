@@ -10,13 +10,16 @@ mod hammer;
 mod round;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Result;
+use manyhands_queue::crash::POINTS;
 
 pub use self::fate::Fate;
 pub use self::round::play;
 
-use super::{median_and_max, report};
+use super::{median_and_max, report, results};
 
 /// The longest pause of the survivors that is no finding. Timings decide nothing: this is a hang.
 const PAUSE_LIMIT_MS: f64 = 5_000.0;
@@ -48,6 +51,9 @@ pub struct Arguments {
     /// A sqlite3 shell commits small transactions without pause beside the writers.
     #[arg(long)]
     pub hammer: bool,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
     /// One line per round.
     #[arg(long)]
     pub verbose: bool,
@@ -76,6 +82,7 @@ struct Tally {
     rounds: u64,
     deaths: u64,
     missed: u64,
+    at_the_point: u64,
     rows: usize,
     acked: usize,
     gaps: Vec<f64>,
@@ -83,6 +90,7 @@ struct Tally {
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
+    let began = Instant::now();
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let (mut red, mut usual_gaps) = (0, Vec::new());
     for number in arguments.from_round..arguments.from_round + arguments.rounds {
@@ -104,6 +112,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tally.rounds += 1;
         tally.deaths += round.deaths;
         tally.missed += u64::from(round.missed);
+        tally.at_the_point += match fate {
+            // The first died elsewhere.
+            Fate::Chain { .. } => round.deaths.saturating_sub(1),
+            _ => round.deaths - u64::from(round.missed).min(round.deaths),
+        };
         tally.rows += round.rows;
         tally.acked += round.ledger.acked.len();
         tally.gaps.extend(round.gap_ms);
@@ -112,9 +125,28 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             red += 1;
         }
     }
+    let figures = figures(&tallies);
     print(tallies, usual_gaps);
     println!("{} rounds, {red} with findings", arguments.rounds);
+    let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
+    let name = if arguments.hammer { "kill --hammer" } else { "kill" };
+    results::append(arguments.json.as_deref(), name, arguments.seed, began, rounds, figures)?;
     Ok(red == 0)
+}
+
+/// The sums, and the deaths at each point.
+fn figures(tallies: &BTreeMap<String, Tally>) -> BTreeMap<String, u64> {
+    let sum = |of: fn(&Tally) -> u64| tallies.values().map(of).sum();
+    let mut figures = BTreeMap::from([
+        ("rounds".to_owned(), sum(|tally| tally.rounds)),
+        ("deaths".to_owned(), sum(|tally| tally.deaths)),
+        ("acknowledged".to_owned(), sum(|tally| tally.acked as u64)),
+        ("rows".to_owned(), sum(|tally| tally.rows as u64)),
+    ]);
+    figures.extend(POINTS.iter().map(|point| {
+        (format!("at {point}"), tallies.get(*point).map_or(0, |tally| tally.at_the_point))
+    }));
+    figures
 }
 
 fn print(tallies: BTreeMap<String, Tally>, usual_gaps: Vec<f64>) {
@@ -122,7 +154,7 @@ fn print(tallies: BTreeMap<String, Tally>, usual_gaps: Vec<f64>) {
     let mut all = Tally::default();
     for (name, tally) in tallies {
         let (median, max) = median_and_max(tally.gaps.clone());
-        let Tally { rounds, deaths, missed, rows, acked, gaps } = tally;
+        let Tally { rounds, deaths, missed, rows, acked, gaps, .. } = tally;
         println!(
             "{name:18} {rounds:6} {deaths:6} {missed:6} {acked:6} {rows:6} {median:11.1} {max:6.1}"
         );

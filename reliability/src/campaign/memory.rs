@@ -1,11 +1,12 @@
 //! What connections and writes cost: resident memory and the queue file. The bounds are those of the
 //! project; the figures are printed.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{READY_PATIENCE, Writer, job, place, report, unexpected_errors};
+use super::{READY_PATIENCE, Writer, job, place, report, results, unexpected_errors};
 use crate::child::Transcript;
 use crate::ledger::Ledger;
 use crate::worker::Act;
@@ -38,16 +39,28 @@ pub struct Arguments {
     writes: u64,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut findings = Vec::new();
-    idle(arguments, &mut findings)?;
-    grow(arguments, &mut findings)?;
-    let Arguments { connections, writes, seed } = arguments;
+    let (mut findings, began) = (Vec::new(), Instant::now());
+    let [connection_kb, queue_file_bytes] = idle(arguments, &mut findings)?;
+    let wal_bytes_max = grow(arguments, &mut findings)?;
+    let Arguments { connections, writes, seed, json } = arguments;
     let replay = format!("memory --connections {connections} --writes {writes} --seed {seed}");
-    Ok(report(&findings, &replay, None))
+    let green = report(&findings, &replay, None);
+    let figures = [
+        ("connections", *connections),
+        ("connection_kb", connection_kb),
+        ("queue_file_bytes", queue_file_bytes),
+        ("writes", *writes),
+        ("wal_bytes_max", wal_bytes_max),
+    ];
+    results::append(json.as_deref(), "memory", *seed, began, 0..1, figures)?;
+    Ok(green)
 }
 
 /// (count, resident, no file's), in kilobytes, as the process told.
@@ -57,7 +70,8 @@ fn told(heard: &Transcript) -> Vec<[u64; 3]> {
     numbers.filter_map(|numbers: Vec<u64>| numbers.try_into().ok()).collect()
 }
 
-fn idle(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
+/// What a connection costs in kilobytes, and the length of the queue file.
+fn idle(arguments: &Arguments, findings: &mut Vec<String>) -> Result<[u64; 2]> {
     let (_directory, database) = place()?;
     shell::create(&database)?;
     let mut idle = job(&database, Act::Idle, 0, arguments.seed);
@@ -81,10 +95,11 @@ fn idle(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
     if bytes > QUEUE_FILE_BYTES_LIMIT {
         findings.push(format!("the queue file has {bytes} bytes"));
     }
-    Ok(())
+    Ok([each, bytes])
 }
 
-fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
+/// What the WAL grew to.
+fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<u64> {
     let (_directory, database) = place()?;
     shell::create(&database)?;
     let mut ledger = Ledger::new(arguments.seed, true);
@@ -120,5 +135,5 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<()> {
     }
     findings.extend(unexpected_errors(&ledger, false));
     findings.extend(verdict::examine(&database, &ledger)?.findings);
-    Ok(())
+    Ok(wal_bytes)
 }

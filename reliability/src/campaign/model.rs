@@ -1,10 +1,13 @@
 //! `reliability model`: every state of the protocol's model keeps every promise.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use stateright::{Checker, HasDiscoveries, Model};
 
+use super::results;
 use crate::model::Protocol;
 use crate::model::instances::{LARGE, SMALL};
 
@@ -19,6 +22,14 @@ pub struct Arguments {
     /// States after which to stop: such a run proves nothing, and fails.
     #[arg(long, default_value_t = 60_000_000)]
     states_max: usize,
+    /// Of a set: so many instances, from this one on.
+    #[arg(long, default_value_t = usize::MAX)]
+    instances: usize,
+    #[arg(long, default_value_t = 0)]
+    from_instance: usize,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// Instances that are kept with the code.
@@ -73,22 +84,34 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         Some(Set::Small) => SMALL,
         Some(Set::Large) => LARGE,
     };
-    let (mut states, mut good) = (0, true);
+    let set = arguments.set.and_then(|set| set.to_possible_value());
+    let set = set.map(|set| format!(" --set {}", set.get_name())).unwrap_or_default();
+    let from = arguments.from_instance.min(instances.len());
+    let instances =
+        &instances[from..(from.saturating_add(arguments.instances)).min(instances.len())];
+    let (mut states, mut good, model_began) = (0, true, Instant::now());
     for (name, protocol) in instances {
         let began = Instant::now();
         let explored = explore(protocol, arguments.states_max);
         let (count, steps) = (explored.states, explored.steps);
         println!("{name}: {count} states, {steps} steps, {:.1?}", began.elapsed());
+        let replay = format!("model{set}");
         for (promise, path) in &explored.broken {
             println!("BROKEN: {promise}");
             path.iter().for_each(|step| println!("  {step}"));
+            results::note(format!("{name}: broken: {promise}"), &replay);
         }
         if !explored.complete {
             println!("stopped after {} steps: give --states-max", arguments.states_max);
+            results::note(format!("{name}: has more states than it may visit"), &replay);
         }
         good &= explored.broken.is_empty() && explored.complete;
         states += count;
     }
     println!("{states} states in {} instances", instances.len());
+    let (from, count) = (from as u64, instances.len() as u64);
+    let (file, figures) =
+        (arguments.json.as_deref(), [("instances", count), ("states", states as u64)]);
+    results::append(file, "model", 0, model_began, from..from + count, figures)?;
     Ok(good)
 }

@@ -41,6 +41,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// protocol (locks that never come).
 const EXPECTED: [i32; 6] = [5, 7, 10, 13, 14, 15];
 
+/// How far cases that are tried one after the other are from each other: a prime.
+const STRIDE: usize = 7919;
+
 /// The process that fails, and the one that comes afterwards.
 const VICTIM: i64 = 0;
 const FRESH: i64 = 70;
@@ -112,6 +115,10 @@ struct Tally {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let cases = choose(arguments)?;
     let began = Instant::now();
+    // After the last case comes the first again, with another seed; a run ends with its pass through all.
+    let length = cases.len() as u64;
+    anyhow::ensure!(length > 0, "there is no such call in this scene");
+    let end = (arguments.from_case / length + 1) * length;
     let next = AtomicU64::new(arguments.from_case);
     let tallies = Mutex::new(BTreeMap::<String, Tally>::new());
     let errors = Mutex::new(BTreeMap::<String, u64>::new());
@@ -119,7 +126,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let place = memory_directory()?;
         while began.elapsed().as_secs() < arguments.seconds {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(fault) = cases.get(number as usize) else { return Ok(()) };
+            if number >= end {
+                return Ok(());
+            }
+            let fault = &cases[number as usize % cases.len()];
             let verbose = arguments.verbose && arguments.case.is_some();
             let seed = arguments.seed.wrapping_add(number);
             let outcome = play(arguments, place.path(), seed, Some(fault), verbose);
@@ -147,8 +157,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             println!("{count:6} {text}");
         }
     }
-    let resume = next.into_inner().min(cases.len() as u64);
-    print(arguments, &lock(&tallies), began.elapsed().as_secs_f64(), resume, cases.len())
+    let resume = next.into_inner().min(end);
+    print(arguments, &lock(&tallies), began, resume, cases.len())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,10 +183,12 @@ fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
     all.retain(|fault| arguments.scene.has_room_for(fault));
     all.retain(|fault| arguments.call.as_ref().is_none_or(|call| *call == fault.call));
     if arguments.cases == 0 || arguments.cases >= all.len() {
-        return Ok(all);
+        // Each run of cases that follow each other has some of each call: what is tried early is spread over all.
+        let stride = if all.len().is_multiple_of(STRIDE) { 1 } else { STRIDE };
+        return Ok((0..all.len()).map(|index| all[index * stride % all.len()].clone()).collect());
     }
     let (count, total) = (arguments.cases, all.len());
-    let shift = arguments.seed as usize * 7919 % total;
+    let shift = arguments.seed as usize * STRIDE % total;
     Ok((0..count).map(|index| all[(shift + index * total / count) % total].clone()).collect())
 }
 
@@ -317,15 +329,15 @@ fn tell(arguments: &Arguments, number: u64, fault: &Fault, outcome: &Outcome) {
             errors.len()
         );
     }
+    let (scene, seed) = (scene_name(arguments), arguments.seed.wrapping_add(number));
+    let replay =
+        format!("nth-call --scene {scene} --case {fault} --seed {seed} --repeat 20 --jobs 1");
     for finding in &outcome.findings {
         println!("FINDING {fault}: {finding}");
+        results::note(format!("{fault}: {finding}"), &replay);
     }
     if !outcome.findings.is_empty() {
-        println!(
-            "replay: reliability nth-call --scene {} --case {fault} --seed {} --repeat 20 --jobs 1",
-            scene_name(arguments),
-            arguments.seed.wrapping_add(number)
-        );
+        println!("replay: reliability {replay}");
     }
 }
 
@@ -347,7 +359,7 @@ impl Tally {
 fn print(
     arguments: &Arguments,
     tallies: &BTreeMap<String, Tally>,
-    seconds: f64,
+    began: Instant,
     resume: u64,
     cases: usize,
 ) -> Result<bool> {
@@ -364,21 +376,19 @@ fn print(
     }
     let Tally { reached, acked, errors, red, .. } = all;
     println!(
-        "{} of {cases} cases in {seconds:.0} s, {reached} reached their call, {acked} acknowledged, \
+        "{} of {cases} cases in {:.0} s, {reached} reached their call, {acked} acknowledged, \
          {red} with findings; seed {}, resume with --from-case {resume}",
-        all.cases, arguments.seed
+        all.cases,
+        began.elapsed().as_secs_f64(),
+        arguments.seed
     );
     results::append(
         arguments.json.as_deref(),
         &format!("nth-call {}", scene_name(arguments)),
         arguments.seed,
-        &[
-            ("cases", all.cases),
-            ("reached", reached),
-            ("acknowledged", acked),
-            ("errors", errors),
-            ("with_findings", red),
-        ],
+        began,
+        arguments.from_case..resume,
+        [("cases", all.cases), ("reached", reached), ("acknowledged", acked), ("errors", errors)],
     )?;
     Ok(red == 0)
 }

@@ -1,11 +1,12 @@
 //! Many processes open a database that does not exist yet, make the same tables, and insert one row
 //! each: no error, all rows.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{Writer, job, place, report, unexpected_errors};
+use super::{Writer, job, place, report, results, unexpected_errors};
 use crate::ledger::Ledger;
 use crate::verdict;
 use crate::worker::Act;
@@ -24,11 +25,14 @@ pub struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 0)]
     from_round: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut green = true;
+    let (mut green, mut rows, campaign_began) = (true, 0, Instant::now());
     for round in arguments.from_round..arguments.from_round + arguments.rounds {
         let (directory, database) = place()?;
         let seed = arguments.seed.wrapping_mul(1_000_003).wrapping_add(round);
@@ -47,6 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         findings.extend(unexpected_errors(&ledger, false));
         let verdict = verdict::examine(&database, &ledger)?;
         findings.extend(verdict.findings);
+        rows += verdict.rows as u64;
         if verdict.rows as i64 != arguments.processes {
             findings.push(format!("{} rows of {}", verdict.rows, arguments.processes));
         }
@@ -57,5 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         );
         green &= report(&findings, &replay, Some(directory));
     }
+    let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
+    let figures = [("rounds", arguments.rounds), ("processes", rows)];
+    let (file, seed) = (arguments.json.as_deref(), arguments.seed);
+    results::append(file, "opening", seed, campaign_began, rounds, figures)?;
     Ok(green)
 }

@@ -1,11 +1,13 @@
 //! A checker that cannot turn red proves nothing: a good round is spoiled in each way that the product
 //! could fail, and each must be found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
 use super::kill::{self, Fate};
+use super::results;
 use crate::entry::{Kind, Operation};
 use crate::ledger::{Ack, Ledger};
 use crate::{shell, verdict};
@@ -15,6 +17,9 @@ use crate::{shell, verdict};
 pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// One way to spoil a round, and a word of the finding that it must lead to.
@@ -88,7 +93,7 @@ const PLANTS: &[Plant] = &[
 
 /// Plays one round and spoils copies of it. False when the checker missed one.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let seed = arguments.seed;
+    let (seed, began) = (arguments.seed, Instant::now());
     let options = kill::Arguments {
         rounds: 1,
         seed,
@@ -99,6 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         after_ms: 400,
         peer: false,
         hammer: false,
+        json: None,
         verbose: false,
     };
     let round = kill::play(&options, 0, &Fate::Random { after_ms: 300 })?;
@@ -113,7 +119,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         (plant.spoil)(&copy, &mut ledger).with_context(|| plant.name.to_owned())?;
         let findings = verdict::examine(&copy, &ledger)?.findings;
         let caught = findings.iter().any(|finding| finding.contains(plant.finding));
-        missed += usize::from(!caught);
+        missed += u64::from(!caught);
+        if !caught {
+            results::note(format!("not seen: {}", plant.name), format!("planted --seed {seed}"));
+        }
         println!(
             "{:7} {}: {}",
             if caught { "caught" } else { "MISSED" },
@@ -124,7 +133,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let _ = std::fs::remove_file(format!("{}{rest}", copy.display()));
         }
     }
-    println!("{} planted, {missed} missed", PLANTS.len());
+    let planted = PLANTS.len() as u64;
+    println!("{planted} planted, {missed} missed");
+    let figures = [("planted", planted), ("caught", planted - missed)];
+    results::append(arguments.json.as_deref(), "planted", seed, began, 0..1, figures)?;
     Ok(missed == 0)
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use self::list::{BUGS, Bug};
-use super::memory_directory;
+use super::{memory_directory, results};
 
 /// How long a campaign may take to find something.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -42,6 +42,14 @@ pub struct Arguments {
     table: Option<PathBuf>,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// So many of them, from this one on.
+    #[arg(long, default_value_t = usize::MAX)]
+    bugs: usize,
+    #[arg(long, default_value_t = 0)]
+    from_bug: usize,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// What a campaign said.
@@ -57,19 +65,23 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         .iter()
         .filter(|bug| arguments.only.as_ref().is_none_or(|only| only == bug.name))
         .filter(|bug| bug.is_quick || !arguments.quick)
+        .skip(arguments.from_bug)
+        .take(arguments.bugs)
         .collect();
     ensure!(!chosen.is_empty(), "no such bug; docs/reliability/planted.md lists them");
-    let mut wrong = 0;
+    let (mut wrong, began) = (0, Instant::now());
     let methods: BTreeSet<&str> = chosen.iter().flat_map(|bug| bug.methods).copied().collect();
     for method in methods.iter().filter(|_| !arguments.no_controls) {
         let told = play(method, None, arguments.seed)?;
         if let Some(finding) = &told.finding {
             println!("FINDING without any bug, {method}: {finding}");
+            let what = format!("found where nothing was planted: {finding}");
+            results::note(what, format!("{method} --seed {}", arguments.seed));
             wrong += 1;
         }
     }
     let mut table = String::new();
-    let mut caught = 0;
+    let mut caught = 0_u64;
     for bug in &chosen {
         let by = catch(bug, arguments.seed)?;
         for (method, seed, Told { finding, took }) in &by {
@@ -86,10 +98,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 bug.methods,
                 by.len()
             );
-            println!(
-                "replay: reliability planted-bugs --only {} --seed {}",
-                bug.name, arguments.seed
-            );
+            let replay = format!("planted-bugs --only {} --seed {}", bug.name, arguments.seed);
+            println!("replay: reliability {replay}");
+            results::note(format!("{} survives", bug.name), replay);
             wrong += 1;
         } else {
             caught += 1;
@@ -100,6 +111,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let text = format!("{HEAD}{table}");
         std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
     }
+    let (from, planted) = (arguments.from_bug as u64, chosen.len() as u64);
+    let (file, seed) = (arguments.json.as_deref(), arguments.seed);
+    let figures = [("planted", planted), ("caught", caught)];
+    results::append(file, "planted-bugs", seed, began, from..from + planted, figures)?;
     Ok(wrong == 0)
 }
 

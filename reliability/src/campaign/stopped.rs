@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
 use rustix::process::Signal;
 
-use super::{READY_PATIENCE, Writer, job, place, report};
+use super::{READY_PATIENCE, Writer, job, place, report, results};
 use crate::child::Child;
 use crate::clock::now_ns;
 use crate::entry::Operation;
@@ -42,6 +42,9 @@ pub struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 0)]
     from_round: u64,
+    /// Appends the figures to this file, one JSON object each line.
+    #[arg(long)]
+    json: Option<PathBuf>,
 }
 
 /// Who is stopped.
@@ -105,12 +108,13 @@ fn freezer(child: &Child) -> PathBuf {
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let mut green = true;
+    let (mut green, began, mut all_timeouts, mut all_latest_ms) = (true, Instant::now(), 0, 0);
+    let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
     let by_signal = [Case::Holder, Case::Next, Case::Leader].map(|case| (case, Means::Signal));
     let frozen = (Case::Leader, Means::Freezer);
     for (case, means) in by_signal.into_iter().chain([frozen]) {
         let (mut timeouts, mut latest_ms, mut fated, mut meanwhile) = (0, 0, 0, Vec::new());
-        for round in arguments.from_round..arguments.from_round + arguments.rounds {
+        for round in rounds.clone() {
             let (directory, database) = place()?;
             shell::create(&database)?;
             let seed = arguments.seed.wrapping_mul(0x51_7C_C1).wrapping_add(round);
@@ -128,6 +132,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 format!("stopped --seed {} --from-round {round} --rounds 1", arguments.seed);
             green &= report(&findings, &replay, Some(directory));
         }
+        all_timeouts += timeouts as u64;
+        all_latest_ms = latest_ms.max(all_latest_ms);
         let least = meanwhile.iter().min().copied().unwrap_or(0);
         println!(
             "{case:?}, {means:?}: {} rounds, {timeouts} timeouts of {TIMEOUT_MS} ms, the latest after \
@@ -135,6 +141,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             arguments.rounds
         );
     }
+    let figures =
+        [("rounds", arguments.rounds), ("timeouts", all_timeouts), ("latest_ms", all_latest_ms)];
+    results::append(arguments.json.as_deref(), "stopped", arguments.seed, began, rounds, figures)?;
     Ok(green)
 }
 

@@ -46,9 +46,14 @@ impl Forks {
         all.filter(|state| !self.reached.contains_key(state)).collect()
     }
 
+    /// How often.
+    pub fn count(&self) -> u64 {
+        self.reached.values().sum()
+    }
+
     /// For the figures.
     pub fn tell(&self) -> String {
-        let (states, forks) = (self.reached.len(), self.reached.values().sum::<u64>());
+        let (states, forks) = (self.reached.len(), self.count());
         format!("{forks} times forked in {states} states, {} children ended well", self.children)
     }
 }
