@@ -12,6 +12,9 @@ PEER_PACKAGES = postgresql
 RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
 # What campaigns count: one JSON object for each line, and lines are only added.
 FIGURES = docs/reliability/campaigns.jsonl
+# What they came to, all together; and how long `make campaign` goes on, if not to the end.
+CAMPAIGN_PAGE = docs/reliability/campaign.md
+CAMPAIGN_SECONDS =
 FUZZ_TARGETS = queue_file request damaged_database sql
 COMMA = ,
 # Which commit is measured: it stands in each JSON line.
@@ -62,7 +65,8 @@ help:
 	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
-	@echo "make campaign  long reliability runs, hours: kill -9, crash images, failing calls, power cuts, full disk"
+	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, power cuts;"
+	@echo "               goes on where it was stopped, CAMPAIGN_SECONDS=3600 for an hour; writes $(CAMPAIGN_PAGE)"
 	@echo "make fuzz      all fuzz targets, a minute each: queue file, requests, damaged databases, SQL"
 
 setup:
@@ -208,30 +212,11 @@ report:
 	.venv/bin/pip install -q --disable-pip-version-check -r bench/report/requirements.txt
 	.venv/bin/python bench/report $(RESULTS)
 
+# Every campaign in slices, until each has the number of the long column. What is there from earlier calls counts; what
+# ends this one, by Ctrl-C or otherwise, costs one slice. Fails when there is a finding of this commit.
 campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability
-	target/release/reliability model --set large
-	target/release/reliability kill --rounds 2000
-	target/release/reliability stock
-	target/release/reliability isolation
-	target/release/reliability black-box --transactions 20000000 --seconds 3600 --json $(FIGURES)
-	target/release/reliability planted-bugs --table docs/reliability/planted.md
-	target/release/reliability stopped
-	target/release/reliability full
-	target/release/reliability opening --processes 1000
-	target/release/reliability hostile --rounds 200 --json $(FIGURES)
-	target/release/reliability hostile --rounds 20 --aimed --json $(FIGURES)
-	target/release/reliability memory
-	target/release/reliability planted-images
-	target/release/reliability images --images 5000000 --seconds 7200 --json $(FIGURES)
-	target/release/reliability nth-call --json $(FIGURES)
-	target/release/reliability nth-call --scene wal --json $(FIGURES)
-	target/release/reliability nth-call --scene leader --json $(FIGURES)
-	target/release/reliability nth-call --scene queue-file --json $(FIGURES)
-	target/release/reliability environment --rounds 100
-	target/release/reliability power-cut --cuts 500 --json $(FIGURES)
-	target/release/reliability power-cut --cuts 20 --stock FULL --json $(FIGURES)
-	target/release/reliability power-cut --cuts 20 --stock NORMAL --json $(FIGURES)
+	target/release/reliability campaign --results $(FIGURES) --page $(CAMPAIGN_PAGE) $(CAMPAIGN_SECONDS:%=--seconds %)
 
 # Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole, with
 # Turso in it, whenever a line changes.

@@ -1,6 +1,7 @@
 //! The campaigns, and what they share: a crew of writers on one file, and the report.
 
 pub mod black_box;
+pub mod column;
 mod crew;
 pub mod environment;
 pub mod full;

@@ -65,7 +65,7 @@ pub struct Arguments {
 const PAGE_BYTES: u64 = 512;
 const WAL_HEADER_BYTES: u64 = 32;
 const FRAME_BYTES: u64 = 24 + PAGE_BYTES;
-const BYTES: u64 = WAL_HEADER_BYTES + 4 * FRAME_BYTES + 1;
+pub const BYTES: u64 = WAL_HEADER_BYTES + 4 * FRAME_BYTES + 1;
 
 /// Of the file that says how much room there is: no limit.
 const ENOUGH: u64 = u64::MAX;

@@ -348,6 +348,11 @@ fn print(
     green
 }
 
+/// How many ways there are to spoil a recording.
+pub fn planted_count() -> u64 {
+    planted::PLANTS.len() as u64
+}
+
 /// Spoils recordings in known ways: each must be seen.
 pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
     let (place, began) = (memory_directory()?, Instant::now());
@@ -390,7 +395,7 @@ pub fn run_planted(arguments: &PlantedArguments) -> Result<bool> {
             examined.images
         );
     }
-    let planted = planted::PLANTS.len() as u64;
+    let planted = planted_count();
     println!("{planted} planted, {missed} wrong");
     let figures = [("planted", planted), ("caught", planted - missed)];
     results::append(arguments.json.as_deref(), "planted-images", seed, began, 0..1, figures)?;

@@ -1,9 +1,15 @@
-//! Where campaigns work: directories that go away by themselves and are named after their process.
+//! Where campaigns work: directories that go away by themselves, and what remains of them when their process was
+//! killed.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
+
+/// How often a directory is removed in which others may still write.
+const TRIES: u32 = 50;
 
 fn prefix(process: u32) -> String {
     format!("reliability-{process}-")
@@ -41,4 +47,26 @@ pub fn keep(directory: TempDir) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let kept = path.with_file_name(name.replacen("reliability-", "reliability-kept-", 1));
     if std::fs::rename(&path, &kept).is_ok() { kept } else { path }
+}
+
+/// Takes away what a process has left that could not do it: its directories, and the file systems in them.
+pub fn clear(process: u32) {
+    let prefix = prefix(process);
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    for parent in [&std::env::temp_dir(), Path::new(MEMORY)] {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(&prefix)) {
+            let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+            for point in points.filter(|point| Path::new(point).starts_with(entry.path())) {
+                // Lazily: writers that are about to end still hold files.
+                let _ = Command::new("umount").args(["-l", point]).output();
+            }
+            for _ in 0..TRIES {
+                if std::fs::remove_dir_all(entry.path()).is_ok() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
 }

@@ -91,6 +91,11 @@ const PLANTS: &[Plant] = &[
     Plant { name: "a page of zeros", finding: "integrity_check", spoil: zero_page },
 ];
 
+/// How many ways there are.
+pub fn count() -> u64 {
+    PLANTS.len() as u64
+}
+
 /// Plays one round and spoils copies of it. False when the checker missed one.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let (seed, began) = (arguments.seed, Instant::now());
@@ -133,7 +138,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             let _ = std::fs::remove_file(format!("{}{rest}", copy.display()));
         }
     }
-    let planted = PLANTS.len() as u64;
+    let planted = count();
     println!("{planted} planted, {missed} missed");
     let figures = [("planted", planted), ("caught", planted - missed)];
     results::append(arguments.json.as_deref(), "planted", seed, began, 0..1, figures)?;

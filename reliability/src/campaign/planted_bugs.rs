@@ -59,6 +59,11 @@ struct Told {
     took: Duration,
 }
 
+/// How many there are.
+pub fn count() -> u64 {
+    BUGS.len() as u64
+}
+
 /// Plants all of them. False when one was not found, or something was found where nothing was planted.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let chosen: Vec<&Bug> = BUGS

@@ -1,6 +1,8 @@
-//! What a run of a campaign has counted: one JSON object for each line of a file that only grows.
+//! What a run of a campaign has counted: one JSON object for each line of a file that only grows. `reliability
+//! campaign` goes on where these lines end, and its page is made of them.
 //!
-//! A line is written at once and whole, when the run is over: a run that breaks off has none.
+//! A line is written at once and whole, when the run is over: a run that breaks off has none. What is no
+//! [`Run`], lines of earlier versions among it, readers pass over.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -99,8 +101,18 @@ impl Run {
     }
 }
 
+/// All runs that a file tells of; none when there is no file.
+pub fn read(file: &Path) -> Result<Vec<Run>> {
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let text = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
 /// Which commit this program is.
-fn commit() -> Option<String> {
+pub fn commit() -> Option<String> {
     std::env::var("MANYHANDS_COMMIT").ok().filter(|commit| !commit.is_empty())
 }
 
@@ -116,7 +128,7 @@ fn machine() -> String {
 
 /// This program's words, without those that say where its figures go.
 fn command() -> String {
-    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).filter(|it| it != "--slice").collect();
     if let Some(place) = words.iter().position(|word| word == "--json") {
         words.drain(place..words.len().min(place + 2));
     }

@@ -3,6 +3,7 @@
 //!
 //! The campaigns run one after the other: what one measures, another would disturb.
 
+mod column;
 mod left_frame;
 
 use std::process::Command;
