@@ -46,7 +46,7 @@ pub struct Contents {
 }
 
 /// All that [`Contents`] has of the rows.
-pub const ENTRIES: &str = "SELECT writer, sequence, part, high, low, value, length(payload), \
+const ENTRIES: &str = "SELECT writer, sequence, part, high, low, value, length(payload), \
      substr(payload, 1, 1), trim(payload, substr(payload, 1, 1)) = '' FROM entry NOT INDEXED";
 /// All that it has of the schema.
 pub const OWN_TABLES: &str = "SELECT sql FROM sqlite_schema WHERE name GLOB 'own_*'";

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use anyhow::Result;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::disk::Disk;
 use super::image::{MODES, Mode, build};
@@ -80,7 +81,7 @@ pub fn examine(
 ) -> Result<Examined> {
     let mut disk = Disk::new(recording);
     let mut examined = Examined { events: recording.events.len(), ..Examined::default() };
-    let mut seen: HashMap<u64, Arc<Contents>> = HashMap::new();
+    let mut seen: HashMap<u128, Arc<Contents>> = HashMap::new();
     let mut contents: HashSet<Arc<Contents>> = HashSet::new();
     let mut judged: HashMap<(*const Contents, usize), Option<String>> = HashMap::new();
     let mut words = 0;
@@ -143,8 +144,13 @@ fn dice(seed: u64, cut: usize, mode: Mode) -> u64 {
     hasher.finish()
 }
 
-fn fingerprint(image: &Files) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    image.hash(&mut hasher);
-    hasher.finish()
+/// Of an image: others are not looked into, so it is long enough that no two share it by chance.
+fn fingerprint(image: &Files) -> u128 {
+    let mut hasher = Xxh3::new();
+    for (name, bytes) in image {
+        hasher.update(name.as_bytes());
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    }
+    hasher.digest128()
 }
