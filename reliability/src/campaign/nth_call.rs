@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use fastrand::Rng;
 
 use self::fault::CALLS;
 pub use self::fault::Fault;
@@ -40,9 +41,6 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// What a system call that fails may look like to whoever wrote: busy, no memory, I/O, full, cannot open,
 /// protocol (locks that never come).
 const EXPECTED: [i32; 6] = [5, 7, 10, 13, 14, 15];
-
-/// How far cases that are tried one after the other are from each other: a prime.
-const STRIDE: usize = 7919;
 
 /// The process that fails, and the one that comes afterwards.
 const VICTIM: i64 = 0;
@@ -165,7 +163,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The cases: all that a run without faults comes to, or a part of them.
+/// The cases: all that a run without faults comes to, or a part of them. In any order: those that wait long are of
+/// the same calls, and are to wait while others work.
 fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
     if let Some(fault) = &arguments.case {
         return Ok(vec![fault.clone(); arguments.repeat]);
@@ -182,14 +181,13 @@ fn choose(arguments: &Arguments) -> Result<Vec<Fault>> {
     let mut all = fault::all(&most);
     all.retain(|fault| arguments.scene.has_room_for(fault));
     all.retain(|fault| arguments.call.as_ref().is_none_or(|call| *call == fault.call));
-    if arguments.cases == 0 || arguments.cases >= all.len() {
-        // Each run of cases that follow each other has some of each call: what is tried early is spread over all.
-        let stride = if all.len().is_multiple_of(STRIDE) { 1 } else { STRIDE };
-        return Ok((0..all.len()).map(|index| all[index * stride % all.len()].clone()).collect());
-    }
-    let (count, total) = (arguments.cases, all.len());
-    let shift = arguments.seed as usize * STRIDE % total;
-    Ok((0..count).map(|index| all[(shift + index * total / count) % total].clone()).collect())
+    let total = all.len();
+    let count = if arguments.cases == 0 { total } else { arguments.cases.min(total) };
+    let shift = arguments.seed as usize * 7919 % total.max(1);
+    let chosen = (0..count).map(|index| all[(shift + index * total / count) % total].clone());
+    let mut chosen: Vec<Fault> = chosen.collect();
+    Rng::with_seed(arguments.seed).shuffle(&mut chosen);
+    Ok(chosen)
 }
 
 fn read_counts(path: &Path) -> Result<Vec<u64>> {
