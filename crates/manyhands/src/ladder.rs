@@ -2,8 +2,8 @@
 //! could not be.
 //!
 //! 1. It has written nothing: it is done.
-//! 2. *Promotion*: nobody waits, and nobody has committed since its snapshot: it takes the real write
-//!    lock, and SQLite commits it as ever.
+//! 2. *Promotion*: nobody waits, nobody has committed since its snapshot, and the real write lock is free:
+//!    it takes that, and SQLite commits it as ever.
 //! 3. *Replay*: its log travels to the leader as a request. The leader executes it again in its batch
 //!    (`replay.rs`): if the caller would see the same, it is as if the whole transaction ran at that
 //!    moment. A log that only its own connection can execute, or that is too large for the queue, is
@@ -55,11 +55,9 @@ impl Connection {
         if (fork.live == Some(snapshot) || planted("promote-the-stale"))
             && let Some(lead) = self.lead_if_idle()?
         {
-            let promoted = self.promote();
-            if promoted.is_err() {
-                self.roll_back_quietly();
-            }
-            if promoted? {
+            // Not to be waited for with a snapshot in hand: a checkpoint of another program may hold the lock until
+            // nobody reads the WAL any more.
+            if self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.promotions);
                 self.hold_promoted(lead)?;
                 return self.end_as_sqlite_does(commit);

@@ -1,12 +1,13 @@
 //! BEGIN … COMMIT on one connection: it is SQLite's own, it holds the turn, and it gives the turn back
 //! however it ends.
 
+use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use manyhands::{Code, Connection, Database, Error, params};
 
-use crate::stage::{self, INSERT, Stage, connect, execute, in_time, items, number};
+use crate::stage::{self, Actor, INSERT, Stage, connect, execute, in_time, items, number, until};
 
 const FAMILY: &str = "
     CREATE TABLE parent (id INTEGER PRIMARY KEY);
@@ -408,5 +409,35 @@ fn increments_are_not_lost() {
         });
         assert_eq!(number(&mut connect(&database), "SELECT n FROM counter"), 400);
         stage::assert_sound(&stage.path());
+    });
+}
+
+/// A checkpoint of another program may hold the write lock until nobody reads the WAL any more. Who commits at that
+/// moment does not read while it waits for the lock: each waited for the other until one gave up, and a program that
+/// did nothing but checkpoint starved the writer.
+#[test]
+fn a_commit_does_not_wait_for_who_waits_for_it() {
+    in_time(|| {
+        let stage = Stage::new();
+        let builder = Database::builder(stage.path()).timeout(Duration::from_secs(10));
+        let database = builder.open().expect("the database opens");
+        let mut connection = connect(&database);
+        execute(&mut connection, stage::ITEM);
+        execute(&mut connection, "BEGIN");
+        assert_eq!(items(&mut connection), 0);
+        execute(&mut connection, INSERT);
+        let mut peer = Command::new("sqlite3");
+        peer.arg(stage.path());
+        let mut peer = Actor::spawn(peer);
+        peer.tell(".timeout 100000\nPRAGMA wal_checkpoint(RESTART);\n.print @done");
+        until("the checkpoint has the write lock", || {
+            let mut other = Command::new("sqlite3");
+            let output = other.arg(stage.path()).arg("BEGIN IMMEDIATE").output();
+            !output.expect("the sqlite3 shell runs").status.success()
+        });
+        execute(&mut connection, "COMMIT");
+        assert_eq!(peer.hear(), "done");
+        assert!(peer.end().success());
+        assert_eq!(items(&mut connection), 1);
     });
 }
