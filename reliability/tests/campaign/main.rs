@@ -66,22 +66,20 @@ fn planted_faults_of_the_disk_are_found() {
 /// left. Stock SQLite at NORMAL must lose something, at FULL nothing.
 #[test]
 fn a_power_cut_at_any_moment_loses_nothing() {
-    let room = ["--recording-images", "2300", "--seconds", "60"];
-    check(&[&["images", "--images", "20000"], &room[..]].concat());
+    check(&["images", "--images", "100000", "--recording-images", "2300", "--jobs", "3"]);
 }
 
 /// A call of the system fails, or is the process's last.
 #[test]
 fn a_failing_call_loses_nothing_and_stops_nobody() {
-    check(&["nth-call", "--cases", "300", "--seconds", "40"]);
+    check(&["nth-call", "--cases", "2000", "--jobs", "12"]);
 }
 
 /// The same in the process that recovers a WAL after the death of all, a dead leader's batch, a damaged queue.
 #[test]
 fn a_failing_call_while_recovering() {
-    let few = ["--cases", "150", "--seconds", "12", "--jobs", "4"];
     for scene in ["wal", "leader", "queue-file"] {
-        check(&[&["nth-call", "--scene", scene], &few[..]].concat());
+        check(&["nth-call", "--scene", scene, "--cases", "667", "--jobs", "6"]);
     }
 }
 
@@ -95,7 +93,7 @@ fn what_surrounds_the_writers_changes() {
 /// File systems that forget what is not on the disk; where they can be mounted.
 #[test]
 fn a_real_power_cut_loses_nothing() {
-    check(&["power-cut", "--cuts", "5"]);
+    check(&["power-cut", "--cuts", "50"]);
 }
 
 /// Other programs write to the file while the queue is always full.
