@@ -2,11 +2,13 @@
 //! shell beside them: what each saw must be what it sees in one serial order.
 //!
 //! A round has a file of its own, and depends on the seed and its number only, as far as processes that
-//! run beside each other can.
+//! run beside each other can. Several are played at the same time: one is judged, or waits for a death,
+//! while another writes.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
@@ -44,10 +46,13 @@ pub struct Arguments {
     /// Transactions of one round.
     #[arg(long, default_value_t = 30_000)]
     round: u64,
+    /// How many rounds are played at the same time.
+    #[arg(long, default_value_t = 2)]
+    jobs: u64,
     /// Processes killed in each round.
     #[arg(long, default_value_t = 4)]
     kills: u64,
-    /// Without the sqlite3 shell.
+    /// Without the sqlite3 shell, which writes in every round of an even number.
     #[arg(long)]
     alone: bool,
     /// On the disk that TMPDIR names, and not in memory.
@@ -75,76 +80,119 @@ impl Arguments {
 
 /// What one round came to.
 struct Round {
-    directory: TempDir,
+    /// Until it is kept.
+    directory: Option<TempDir>,
     verdict: Verdict,
     kinds: BTreeMap<Kind, usize>,
     told: usize,
     deaths: u64,
 }
 
+/// What all rounds together came to.
+#[derive(Default)]
+struct Tally {
+    rounds: u64,
+    red: u64,
+    told: usize,
+    deaths: u64,
+    checked: usize,
+    readers: usize,
+    results: usize,
+    conflicts: usize,
+    unknown: usize,
+    unknown_committed: usize,
+    kinds: BTreeMap<Kind, usize>,
+}
+
+impl Tally {
+    fn add(&mut self, round: Round, is_red: bool) {
+        let verdict = round.verdict;
+        self.rounds += 1;
+        self.red += u64::from(is_red);
+        self.told += round.told;
+        self.deaths += round.deaths;
+        self.checked += verdict.checked;
+        self.readers += verdict.readers;
+        self.results += verdict.results;
+        self.conflicts += verdict.conflicts;
+        self.unknown += verdict.unknown;
+        self.unknown_committed += verdict.unknown_committed;
+        let kinds = round.kinds.into_iter();
+        kinds.for_each(|(kind, count)| *self.kinds.entry(kind).or_default() += count);
+    }
+}
+
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let began = Instant::now();
-    let (mut told, mut checked, mut readers, mut results, mut deaths) = (0, 0, 0, 0, 0);
-    let (mut conflicts, mut unknown, mut unknown_committed, mut red) = (0, 0, 0, 0);
-    let mut kinds: BTreeMap<Kind, usize> = BTreeMap::new();
-    let rounds = arguments.transactions.div_ceil(arguments.round);
-    let mut number = arguments.from_round;
-    while number < arguments.from_round + rounds && began.elapsed().as_secs() < arguments.seconds {
-        let round = play(arguments, number)?;
-        let Round { directory, verdict, .. } = round;
-        if arguments.verbose {
-            println!(
-                "round {number}: {} told, {} checked, {} conflicts, {} deaths, {:.0} s so far",
-                round.told,
-                verdict.checked,
-                verdict.conflicts,
-                round.deaths,
-                began.elapsed().as_secs_f64()
-            );
+    let end = arguments.from_round + arguments.transactions.div_ceil(arguments.round);
+    let next = AtomicU64::new(arguments.from_round);
+    let tally = Mutex::new(Tally::default());
+    let work = || -> Result<()> {
+        while began.elapsed().as_secs() < arguments.seconds {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                break;
+            }
+            let mut round = play(arguments, number)?;
+            // Told as a whole.
+            let mut tally = lock(&tally);
+            if arguments.verbose {
+                println!(
+                    "round {number}: {} told, {} checked, {} conflicts, {} deaths, {:.0} s so far",
+                    round.told,
+                    round.verdict.checked,
+                    round.verdict.conflicts,
+                    round.deaths,
+                    began.elapsed().as_secs_f64()
+                );
+            }
+            let directory = round.directory.take();
+            let is_green = report(&round.verdict.findings, &arguments.replay(number), directory);
+            tally.add(round, !is_green);
         }
-        told += round.told;
-        deaths += round.deaths;
-        checked += verdict.checked;
-        readers += verdict.readers;
-        results += verdict.results;
-        conflicts += verdict.conflicts;
-        unknown += verdict.unknown;
-        unknown_committed += verdict.unknown_committed;
-        round.kinds.into_iter().for_each(|(kind, count)| *kinds.entry(kind).or_default() += count);
-        red += u64::from(!report(&verdict.findings, &arguments.replay(number), Some(directory)));
-        number += 1;
-    }
-    let seconds = began.elapsed().as_secs_f64();
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
+        let mut ends =
+            threads.into_iter().map(|it| it.join().expect("a thread of rounds panicked"));
+        ends.try_for_each(|end| end)
+    })?;
+    let tally = lock(&tally);
+    print(&tally, began.elapsed().as_secs_f64());
+    let figures = [
+        ("rounds", tally.rounds),
+        ("transactions", tally.told as u64),
+        ("checked", tally.checked as u64),
+        ("results", tally.results as u64),
+        ("conflicts", tally.conflicts as u64),
+        ("unknown", tally.unknown as u64),
+        ("killed", tally.deaths),
+    ];
+    // A round that was begun was ended.
+    let rounds = arguments.from_round..next.into_inner().min(end);
+    let json = arguments.json.as_deref();
+    results::append(json, "isolation", arguments.seed, began, rounds, figures)?;
+    Ok(tally.red == 0)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn print(tally: &Tally, seconds: f64) {
+    let Tally { rounds, red, told, deaths, checked, readers, results, conflicts, .. } = tally;
     println!(
         "{told} transactions in {seconds:.0} s, {checked} committed and checked ({readers} only \
          read), {results} results compared, {conflicts} conflicts"
     );
     println!(
-        "{deaths} processes killed; {unknown} transactions whose end nobody knew, \
-         {unknown_committed} of them committed"
+        "{deaths} processes killed; {} transactions whose end nobody knew, {} of them committed",
+        tally.unknown, tally.unknown_committed
     );
-    println!("acknowledged: {kinds:?}");
-    println!("{} rounds, {red} with findings", number - arguments.from_round);
-    let figures = [
-        ("rounds", number - arguments.from_round),
-        ("transactions", told as u64),
-        ("checked", checked as u64),
-        ("results", results as u64),
-        ("conflicts", conflicts as u64),
-        ("unknown", unknown as u64),
-        ("killed", deaths),
-    ];
-    let rounds = arguments.from_round..number;
-    results::append(
-        arguments.json.as_deref(),
-        "isolation",
-        arguments.seed,
-        began,
-        rounds,
-        figures,
-    )?;
-    Ok(red == 0)
+    println!("acknowledged: {:?}", tally.kinds);
+    println!("{rounds} rounds, {red} with findings");
 }
 
 /// In memory: this is about who sees what, not about power cuts.
@@ -168,7 +216,9 @@ fn play(arguments: &Arguments, number: u64) -> Result<Round> {
     let stop = AtomicBool::new(false);
     let (mut findings, mut told, mut deaths) = (Vec::new(), Vec::new(), 0);
     std::thread::scope(|scope| -> Result<()> {
-        let peer = (!arguments.alone).then(|| {
+        // Every other round is without it: its commits are what ours cannot know of, and hide what goes wrong with
+        // what ours know of each other.
+        let peer = (!arguments.alone && number.is_multiple_of(2)).then(|| {
             let (stop, database) = (&stop, &database);
             scope.spawn(move || -> Result<Vec<Told>> {
                 Peer::start(database)?.play(seed ^ 1, || stop.load(Ordering::Relaxed))
@@ -195,5 +245,5 @@ fn play(arguments: &Arguments, number: u64) -> Result<Round> {
     let mut verdict = verdict::judge(&told, &Found::read(&database)?)?;
     verdict.findings.splice(0..0, findings);
     let kinds = verdict::by_kind(&told);
-    Ok(Round { directory, verdict, kinds, told: told.len(), deaths })
+    Ok(Round { directory: Some(directory), verdict, kinds, told: told.len(), deaths })
 }

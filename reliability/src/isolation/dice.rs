@@ -45,10 +45,10 @@ pub struct Script {
 /// Draws the next transaction.
 pub fn script(dice: &mut Rng) -> Script {
     let kind = match dice.u32(0..100) {
-        0..22 => Kind::Autocommit,
-        22..37 => Kind::Batch,
-        37..72 => Kind::Optimistic,
-        72..92 => Kind::Run,
+        0..50 => Kind::Autocommit,
+        50..64 => Kind::Batch,
+        64..83 => Kind::Optimistic,
+        83..93 => Kind::Run,
         _ => Kind::Turn,
     };
     let id = fresh(dice);
@@ -64,9 +64,9 @@ pub fn fresh(dice: &mut Rng) -> Id {
 /// The statements of a transaction of `kind`.
 pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
     if kind == Kind::Autocommit {
-        return vec![match dice.u32(0..4) {
+        return vec![match dice.u32(0..3) {
             0 => read_with_its_place(dice),
-            1 => insert(dice, id, 0),
+            1 if dice.bool() => insert(dice, id, 0),
             _ => {
                 let statement =
                     [Statement::Add, Statement::AddReturning, Statement::Set][dice.usize(0..3)];
@@ -74,7 +74,9 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
             }
         }];
     }
-    let count = 1 + dice.usize(0..5);
+    // As many short ones as long ones.
+    let most = if dice.bool() { 2 } else { 5 };
+    let count = 1 + dice.usize(0..most);
     // Transactions that only read have a place by what they read first or last.
     if kind != Kind::Batch && dice.u32(0..8) == 0 {
         let mut calls: Vec<_> = (0..count).map(|_| read(dice)).collect();
@@ -204,7 +206,8 @@ fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
         Statement::Set => vec![account, dice.i64(900..1100), id.0, id.1],
         Statement::Tax => vec![dice.i64(0..KINDS), dice.i64(900..1100), id.0, id.1],
         Statement::Remove | Statement::RemoveReturning => {
-            vec![dice.i64(0..KINDS), 1 + dice.i64(0..4)]
+            // More than come, or each round would be slower towards its end.
+            vec![dice.i64(0..KINDS), 1 + dice.i64(0..8)]
         }
         Statement::Count => vec![dice.i64(0..KINDS)],
         Statement::Untag => vec![dice.i64(0..TAGS)],

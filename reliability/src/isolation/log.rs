@@ -3,6 +3,7 @@
 //! One file per thread, which only grows: a length of four bytes, then the record. The kernel keeps what
 //! a killed process has written; half a record at the end was cut by death.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -16,13 +17,13 @@ use super::dice::{Id, Kind};
 
 /// One entry.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-enum Entry {
+enum Entry<'a> {
     Intent {
         id: Id,
         kind: Kind,
         began_ns: u64,
-        calls: Vec<Call>,
-        seen: Vec<Seen>,
+        calls: Cow<'a, [Call]>,
+        seen: Cow<'a, [Seen]>,
     },
     /// Of the intent before it; what autocommits and batches saw, they see here.
     End {
@@ -79,7 +80,7 @@ impl Log {
         calls: &[Call],
         seen: &[Seen],
     ) -> Result<()> {
-        let (calls, seen) = (calls.to_vec(), seen.to_vec());
+        let (calls, seen) = (Cow::Borrowed(calls), Cow::Borrowed(seen));
         self.append(&Entry::Intent { id, kind, began_ns, calls, seen })
     }
 
@@ -119,6 +120,7 @@ pub fn read(path: &Path) -> Result<Vec<Told>> {
     for entry in records(path)? {
         match entry {
             Entry::Intent { id, kind, began_ns, calls, seen } => {
+                let (calls, seen) = (calls.into_owned(), seen.into_owned());
                 told.push(Told { id, kind, began_ns, end: None, calls, seen });
             }
             Entry::End { ns, end, seen } => {

@@ -14,8 +14,8 @@ use super::log::{End, Told};
 use crate::clock::now_ns;
 use crate::shell::Session;
 
-/// Ours have their turn, too.
-const PAUSE: Duration = Duration::from_millis(3);
+/// Ours have their turn, too: a pause is shorter than so many milliseconds, down to none.
+const PAUSE_MS_MAX: u64 = 12;
 
 /// A shell at work. Dropping it kills it.
 pub struct Peer(Session);
@@ -34,7 +34,7 @@ impl Peer {
                 self.0.ask("PRAGMA wal_checkpoint(PASSIVE)")?;
             }
             told.push(self.transaction(&mut dice)?);
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(Duration::from_millis(dice.u64(0..PAUSE_MS_MAX)));
         }
         Ok(told)
     }

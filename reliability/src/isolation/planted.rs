@@ -277,7 +277,7 @@ fn good_history(path: &Path) -> Vec<Told> {
     connection.execute(SCHEMA).expect("the schema");
     let mut model = Model::on(connection).expect("the statements");
     let (mut dice, mut told, mut clock) = (Rng::with_seed(1), Vec::new(), 0);
-    for _ in 0..1500 {
+    for _ in 0..2000 {
         let mut script = dice::script(&mut dice);
         script.gives_up = false;
         clock += 10;
@@ -308,7 +308,7 @@ fn a_good_history_is_good_and_every_planted_fault_is_found() {
     let found = Found::read(&path).expect("reads");
     let verdict = judge(&told, &found).expect("judges");
     assert_eq!(verdict.findings, [] as [&str; 0]);
-    assert_eq!((verdict.checked, verdict.conflicts, verdict.unknown), (1500, 0, 0));
+    assert_eq!((verdict.checked, verdict.conflicts, verdict.unknown), (2000, 0, 0));
     assert!(verdict.readers > 100 && verdict.results > 4000, "{verdict:?}");
     for plant in PLANTS {
         let copy = directory.path().join("spoiled.db");

@@ -30,7 +30,7 @@ const fn by_all(bug: Bug) -> Bug {
     Bug { by_all: true, ..bug }
 }
 
-const ISOLATION: &str = "isolation --transactions 12000 --round 12000 --kills 1";
+const ISOLATION: &str = "isolation --transactions 24000 --round 24000 --kills 1";
 const ALONE: &str = "isolation --transactions 12000 --round 12000 --kills 1 --alone";
 const PAIR: &str =
     "isolation --transactions 8000 --round 8000 --kills 0 --processes 2 --threads 1 --alone";
