@@ -1,23 +1,25 @@
 //! Rounds of eight writers, of which one or more are killed.
 //!
-//! A round's victims die at a random moment, or at a named crash point of the product. The others go
-//! on for a while. Points that only a successor passes (`recovering`, `recovered`) get a chain of
-//! deaths: one writer dies with a batch in hand, and the successors die while they settle it.
+//! Victims die at a random moment, or at a named crash point of the product, and others take their places until the
+//! round has had its deaths. The survivors go on for a while. Before points that only a successor passes
+//! (`recovering`, `recovered`) one writer dies with a batch in hand.
 
 mod fate;
 mod gap;
 mod hammer;
 mod round;
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
 use manyhands_queue::crash::POINTS;
 
 pub use self::fate::Fate;
-pub use self::round::play;
+pub use self::round::{Round, play};
 
 use super::{median_and_max, report, results};
 
@@ -27,10 +29,13 @@ const PAUSE_LIMIT_MS: f64 = 5_000.0;
 /// The choices of the campaign.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 20)]
     pub rounds: u64,
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Deaths in each round; a few more where one needs another.
+    #[arg(long, default_value_t = 100)]
+    pub deaths: u64,
     /// Resumes: rounds are numbered, and each depends on the seed and its number only.
     #[arg(long, default_value_t = 0)]
     pub from_round: u64,
@@ -42,6 +47,9 @@ pub struct Arguments {
     /// Threads of each process.
     #[arg(long, default_value_t = 1)]
     pub threads: i64,
+    /// How many rounds are played at the same time: a death leaves the processors idle for a while.
+    #[arg(long, default_value_t = 3)]
+    pub jobs: u64,
     /// How long the survivors write on.
     #[arg(long, default_value_t = 200)]
     pub after_ms: u64,
@@ -65,9 +73,10 @@ impl Arguments {
         let peer = if self.peer { " --peer" } else { "" };
         let hammer = if self.hammer { " --hammer" } else { "" };
         format!(
-            "kill --seed {} --from-round {round} --rounds 1 --processes {} --threads {} --after-ms \
-             {}{}{peer}{hammer}",
+            "kill --seed {} --from-round {round} --rounds 1 --deaths {} --processes {} --threads {} \
+             --after-ms {}{}{peer}{hammer}",
             self.seed,
+            self.deaths,
             self.processes,
             self.threads,
             self.after_ms,
@@ -79,97 +88,123 @@ impl Arguments {
 /// What is told of each kind of death at the end.
 #[derive(Default)]
 struct Tally {
-    rounds: u64,
     deaths: u64,
+    /// Those that did not come to their point.
     missed: u64,
-    at_the_point: u64,
+    gaps: Vec<f64>,
+}
+
+/// What is told of all rounds together.
+#[derive(Default)]
+struct Total {
+    by_name: BTreeMap<&'static str, Tally>,
     rows: usize,
     acked: usize,
-    gaps: Vec<f64>,
+    usual_gaps: Vec<f64>,
+    red: u64,
 }
 
 /// Runs the campaign. False when there was a finding.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let began = Instant::now();
-    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    let (mut red, mut usual_gaps) = (0, Vec::new());
-    for number in arguments.from_round..arguments.from_round + arguments.rounds {
-        let fate = Fate::draw(arguments.seed, number, arguments.point.as_deref())?;
-        let mut round = play(arguments, number, &fate)?;
-        if let Some(gap) = round.gap_ms.filter(|gap| *gap > PAUSE_LIMIT_MS) {
-            round.findings.push(format!("the survivors stood still for {gap:.0} ms"));
-        }
-        if arguments.verbose || !round.findings.is_empty() {
-            println!(
-                "round {number}: {fate}, {} deaths, {} acknowledged, {} rows, gap {:?} ms",
-                round.deaths,
-                round.ledger.acked.len(),
-                round.rows,
-                round.gap_ms
-            );
-        }
-        let tally = tallies.entry(fate.name().to_owned()).or_default();
-        tally.rounds += 1;
-        tally.deaths += round.deaths;
-        tally.missed += u64::from(round.missed);
-        tally.at_the_point += match fate {
-            // The first died elsewhere.
-            Fate::Chain { .. } => round.deaths.saturating_sub(1),
-            _ => round.deaths - u64::from(round.missed).min(round.deaths),
-        };
-        tally.rows += round.rows;
-        tally.acked += round.ledger.acked.len();
-        tally.gaps.extend(round.gap_ms);
-        usual_gaps.extend(round.usual_gap_ms);
-        if !report(&round.findings, &arguments.replay(number), Some(round.directory)) {
-            red += 1;
-        }
-    }
-    let figures = figures(&tallies);
-    print(tallies, usual_gaps);
-    println!("{} rounds, {red} with findings", arguments.rounds);
     let rounds = arguments.from_round..arguments.from_round + arguments.rounds;
+    let next = AtomicU64::new(rounds.start);
+    let total = Mutex::new(Total::default());
+    let work = || -> Result<()> {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= rounds.end {
+                return Ok(());
+            }
+            let point = arguments.point.as_deref();
+            let fates = Fate::deal(arguments.seed, number, arguments.deaths, point)?;
+            let told = fates.iter().map(Fate::to_string).collect::<Vec<_>>().join(", ");
+            let mut round = play(arguments, number, fates)?;
+            let gaps = round.deaths.iter().filter_map(|death| death.gap_ms);
+            let gap = gaps.reduce(f64::max);
+            if let Some(gap) = gap.filter(|gap| *gap > PAUSE_LIMIT_MS) {
+                round.findings.push(format!("the survivors stood still for {gap:.0} ms"));
+            }
+            // Told as a whole.
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            if arguments.verbose || !round.findings.is_empty() {
+                println!(
+                    "round {number}: {told}: {} deaths, {} acknowledged, {} rows, gap {gap:?} ms",
+                    round.deaths.iter().filter(|death| death.died).count(),
+                    round.ledger.acked.len(),
+                    round.rows,
+                );
+            }
+            total.add(&round);
+            let replay = arguments.replay(number);
+            total.red += u64::from(!report(&round.findings, &replay, Some(round.directory)));
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
+        let mut ends =
+            threads.into_iter().map(|it| it.join().expect("a thread of rounds panicked"));
+        ends.try_for_each(|end| end)
+    })?;
+    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    total.print();
+    println!("{} rounds, {} with findings", arguments.rounds, total.red);
     let name = if arguments.hammer { "kill --hammer" } else { "kill" };
-    results::append(arguments.json.as_deref(), name, arguments.seed, began, rounds, figures)?;
-    Ok(red == 0)
+    let (json, figures) = (arguments.json.as_deref(), total.figures(arguments.rounds));
+    results::append(json, name, arguments.seed, began, rounds, figures)?;
+    Ok(total.red == 0)
 }
 
-/// The sums, and the deaths at each point.
-fn figures(tallies: &BTreeMap<String, Tally>) -> BTreeMap<String, u64> {
-    let sum = |of: fn(&Tally) -> u64| tallies.values().map(of).sum();
-    let mut figures = BTreeMap::from([
-        ("rounds".to_owned(), sum(|tally| tally.rounds)),
-        ("deaths".to_owned(), sum(|tally| tally.deaths)),
-        ("acknowledged".to_owned(), sum(|tally| tally.acked as u64)),
-        ("rows".to_owned(), sum(|tally| tally.rows as u64)),
-    ]);
-    figures.extend(POINTS.iter().map(|point| {
-        (format!("at {point}"), tallies.get(*point).map_or(0, |tally| tally.at_the_point))
-    }));
-    figures
-}
-
-fn print(tallies: BTreeMap<String, Tally>, usual_gaps: Vec<f64>) {
-    println!("{:18} rounds deaths missed  acked   rows  gap median    max (ms)", "point");
-    let mut all = Tally::default();
-    for (name, tally) in tallies {
-        let (median, max) = median_and_max(tally.gaps.clone());
-        let Tally { rounds, deaths, missed, rows, acked, gaps, .. } = tally;
-        println!(
-            "{name:18} {rounds:6} {deaths:6} {missed:6} {acked:6} {rows:6} {median:11.1} {max:6.1}"
-        );
-        all.deaths += deaths;
-        all.acked += acked;
-        all.rows += rows;
-        all.gaps.extend(gaps);
+impl Total {
+    fn add(&mut self, round: &Round) {
+        for death in &round.deaths {
+            let tally = self.by_name.entry(death.name).or_default();
+            tally.deaths += u64::from(death.died);
+            tally.missed += u64::from(death.missed);
+            tally.gaps.extend(death.gap_ms);
+        }
+        self.rows += round.rows;
+        self.acked += round.ledger.acked.len();
+        self.usual_gaps.extend(&round.usual_gaps_ms);
     }
-    let within = all.gaps.iter().filter(|gap| **gap <= 100.0).count();
-    let (count, (median, max)) = (all.gaps.len(), median_and_max(all.gaps));
-    let (usual_median, usual_max) = median_and_max(usual_gaps);
-    println!("{} deaths, {} acknowledged, {} rows", all.deaths, all.acked, all.rows);
-    println!(
-        "longest gap of the survivors around a death: median {median:.1} ms, max {max:.1} ms; \
-         {within} of {count} within 100 ms"
-    );
-    println!("longest gap before a death: median {usual_median:.1} ms, max {usual_max:.1} ms");
+
+    fn deaths(&self) -> u64 {
+        self.by_name.values().map(|tally| tally.deaths).sum()
+    }
+
+    /// The sums, and the deaths at each point.
+    fn figures(&self, rounds: u64) -> BTreeMap<String, u64> {
+        let mut figures = BTreeMap::from([
+            ("rounds".to_owned(), rounds),
+            ("deaths".to_owned(), self.deaths()),
+            ("acknowledged".to_owned(), self.acked as u64),
+            ("rows".to_owned(), self.rows as u64),
+        ]);
+        figures.extend(POINTS.iter().map(|point| {
+            let there = |tally: &Tally| tally.deaths.saturating_sub(tally.missed);
+            (format!("at {point}"), self.by_name.get(point).map_or(0, there))
+        }));
+        figures
+    }
+
+    fn print(&self) {
+        println!("{:18} deaths missed  gap median    max (ms)", "point");
+        let mut gaps = Vec::new();
+        for (name, tally) in &self.by_name {
+            let (median, max) = median_and_max(tally.gaps.clone());
+            let Tally { deaths, missed, .. } = tally;
+            println!("{name:18} {deaths:6} {missed:6} {median:11.1} {max:6.1}");
+            gaps.extend(&tally.gaps);
+        }
+        let deaths = self.deaths();
+        println!("{deaths} deaths, {} acknowledged, {} rows", self.acked, self.rows);
+        let within = gaps.iter().filter(|gap| **gap <= 100.0).count();
+        let (count, (median, max)) = (gaps.len(), median_and_max(gaps));
+        println!(
+            "longest gap of the survivors around a death: median {median:.1} ms, max {max:.1} ms; \
+             {within} of {count} within 100 ms"
+        );
+        let (median, max) = median_and_max(self.usual_gaps.clone());
+        println!("longest gap before a death: median {median:.1} ms, max {max:.1} ms");
+    }
 }

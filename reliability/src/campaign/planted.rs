@@ -101,6 +101,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let (seed, began) = (arguments.seed, Instant::now());
     let options = kill::Arguments {
         rounds: 1,
+        deaths: 1,
+        jobs: 1,
         seed,
         from_round: 0,
         point: None,
@@ -112,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         json: None,
         verbose: false,
     };
-    let round = kill::play(&options, 0, &Fate::Random { after_ms: 300 })?;
+    let round = kill::play(&options, 0, [Fate::Random { after_ms: 300 }].into())?;
     ensure!(round.findings.is_empty(), "the round is not good: {:?}", round.findings);
     let original = round.directory.path().join("app.db");
     shell::run(&original, &["PRAGMA wal_checkpoint(TRUNCATE)"])?;

@@ -154,7 +154,8 @@ fn a_finding_stands_on_the_page_and_fails_the_column() {
     let page = column.page();
     let (_, findings) = page.split_once("## Findings\n").expect("a section");
     assert!(findings.contains("are there twice"), "{page}");
-    let replay = "Replay: `reliability kill --seed 1 --from-round 0 --rounds 1 --processes 8";
+    let replay =
+        "Replay: `reliability kill --seed 1 --from-round 0 --rounds 1 --deaths 100 --processes 8";
     assert!(findings.contains(replay), "{page}");
     // It is known to later runs of the same program, and history for others.
     let none = ["--only", "kill", "--part", "1000", "--seconds", "0"];

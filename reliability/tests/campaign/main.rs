@@ -40,20 +40,21 @@ fn planted_bugs_are_found() {
 /// the others go on.
 #[test]
 fn a_killed_process_loses_nothing_and_stops_nobody() {
-    check(&["kill", "--rounds", "66", "--after-ms", "120"]);
+    check(&["kill", "--rounds", "20"]);
 }
 
 /// The same, while the sqlite3 shell writes and truncates the WAL.
 #[test]
 fn a_killed_process_beside_the_shell() {
-    check(&["kill", "--rounds", "20", "--seed", "2", "--point", "random", "--peer"]);
+    let visited = ["--seed", "2", "--point", "random", "--peer"];
+    check(&[&["kill", "--rounds", "3", "--deaths", "40"], &visited[..]].concat());
 }
 
 /// The shell commits hundreds of times between a death and the successor's look: what tells the
 /// successor whether the dead leader's batch was committed must still be there.
 #[test]
 fn a_killed_process_beside_a_shell_that_never_pauses() {
-    check(&["kill", "--rounds", "33", "--seed", "21", "--hammer", "--after-ms", "120"]);
+    check(&["kill", "--rounds", "3", "--deaths", "70", "--seed", "21", "--hammer"]);
 }
 
 /// Recordings spoiled in known ways: an examination that misses one would make the next one worthless.

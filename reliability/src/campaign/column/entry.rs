@@ -76,12 +76,12 @@ pub fn entries(part: u64) -> Vec<Entry> {
     let mut all = vec![
         once("planted", sum("planted", planted::count()), &["caught"]),
         once("planted-images", sum("planted", images::planted_count()), &["caught"]),
-        entry("kill", round, rounds(60), deaths, DEATHS),
-        entry("kill --hammer", round, rounds(60), vec![sum("deaths", 25_000)], DEATHS),
+        entry("kill", round, rounds(10), deaths, DEATHS),
+        entry("kill --hammer", round, rounds(6), vec![sum("deaths", 25_000)], DEATHS),
         entry(
             "isolation",
             round,
-            ("--transactions", 90_000),
+            ("--transactions", 300_000),
             vec![sum("checked", 500_000_000)],
             &["results", "conflicts", "unknown", "killed"],
         ),

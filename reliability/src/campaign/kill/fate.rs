@@ -1,89 +1,108 @@
-//! Who dies in a round, and where.
+//! Who dies, and where.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 use manyhands_queue::crash::{POINTS, with_a_batch};
 
-/// Rounds with a random moment, per pass through all points.
+/// Deaths at a random moment, per pass through all points.
 const RANDOM_SHARE: u64 = 8;
 
 /// Fates that are no crash point.
 const MOMENTS: [&str; 2] = ["random", "all"];
 
-/// How the victims of a round die.
+/// Successors that die while they settle what a dead leader left: one after the other, if they come there.
+const SUCCESSORS: usize = 3;
+
+/// How a death comes about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// One, so many milliseconds after all were ready.
+    /// One process, so many milliseconds after it was started.
     Random { after_ms: u64 },
     /// One, when it passes the point for the count-th time.
     Point { name: &'static str, count: u64 },
-    /// One dies with a batch in hand, at `first`; then each of six others at `name`, if it comes
-    /// there. One is spared.
-    Chain { first: &'static str, count: u64, name: &'static str },
-    /// One dies at the point, at its end in order: it is told to stop last. Then heirs come.
+    /// One dies at the point, at its end in order: it is told to stop when all others have ended. Then heirs
+    /// come.
     Leaving,
-    /// All die, so many milliseconds after all were ready. Then heirs come.
+    /// All, after so many milliseconds. Then heirs come.
     All { after_ms: u64 },
 }
 
 impl Fate {
-    /// The fate of a round: a function of seed and number.
-    pub fn draw(seed: u64, round: u64, point: Option<&str>) -> Result<Fate> {
+    /// The fates of a round, `deaths` of them or a few more: a function of seed and number.
+    pub fn deal(seed: u64, round: u64, deaths: u64, point: Option<&str>) -> Result<VecDeque<Fate>> {
         let mut random = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(round));
         let known = point.is_none_or(|name| MOMENTS.contains(&name) || POINTS.contains(&name));
         ensure!(known, "there is no such point; one of {MOMENTS:?} or {POINTS:?}");
-        let place = round % (POINTS.len() as u64 + RANDOM_SHARE);
-        let chosen = match point {
-            Some(name) => POINTS.iter().find(|point| **point == name).copied(),
-            None => POINTS.get(place as usize).copied(),
-        };
-        Ok(match chosen {
-            None if point == Some("all") || point.is_none() && random.u64(0..4) == 0 => {
-                Fate::All { after_ms: random.u64(5..250) }
+        let mut fates = VecDeque::new();
+        for index in round * deaths..(round + 1) * deaths {
+            let place = index % (POINTS.len() as u64 + RANDOM_SHARE);
+            let name = match point {
+                Some(name) => POINTS.iter().find(|point| **point == name),
+                None => POINTS.get(place as usize),
+            };
+            match name.copied() {
+                None if point == Some("all") || point.is_none() && random.u64(0..4) == 0 => {
+                    fates.push_back(Fate::All { after_ms: random.u64(5..250) });
+                }
+                None => fates.push_back(Fate::Random { after_ms: random.u64(5..250) }),
+                Some("leaving") => fates.push_back(Fate::Leaving),
+                // Only a successor passes them: who comes there first is not known.
+                Some(name @ ("recovering" | "recovered")) => {
+                    let fate = Fate::Point { name, count: 1 };
+                    fates.extend(std::iter::repeat_n(fate, SUCCESSORS));
+                }
+                Some(name) => {
+                    let most = match name {
+                        "joined" | "before-checkpoint" | "after-checkpoint" => 2,
+                        "block-claimed" | "turn-begun" | "turn-committed" | "first-answered" => 6,
+                        "taken" | "executed" => 40,
+                        _ => 16,
+                    };
+                    let fate = Fate::Point { name, count: random.u64(1..most) };
+                    // A checkpoint comes after many commits, and is another's most of the time.
+                    let times = if name.ends_with("-checkpoint") { 2 } else { 1 };
+                    fates.extend(std::iter::repeat_n(fate, times));
+                }
             }
-            None => Fate::Random { after_ms: random.u64(5..250) },
-            Some("leaving") => Fate::Leaving,
-            Some(name @ ("recovering" | "recovered")) => {
-                let first = random.choice(with_a_batch()).expect("there are some");
-                Fate::Chain { first, count: random.u64(1..30), name }
-            }
-            Some(name) => {
-                let most = match name {
-                    "joined" | "before-checkpoint" | "after-checkpoint" => 2,
-                    "turn-begun" | "turn-committed" | "first-answered" => 20,
-                    "taken" | "executed" => 120,
-                    _ => 40,
-                };
-                Fate::Point { name, count: random.u64(1..most) }
-            }
-        })
+        }
+        Ok(fates)
     }
 
-    /// The point's name.
+    /// The death of a leader that leaves something to settle.
+    pub fn with_a_batch(random: &mut Rng) -> Fate {
+        let name = random.choice(with_a_batch()).expect("there are some");
+        Fate::Point { name, count: random.u64(1..12) }
+    }
+
+    /// True when the victim comes to its point only after another's death.
+    pub fn is_of_a_successor(&self) -> bool {
+        matches!(self, Fate::Point { name: "recovering" | "recovered", .. })
+    }
+
+    /// What it is called in the tables.
     pub fn name(&self) -> &'static str {
         match self {
             Fate::Random { .. } => "random",
-            Fate::Point { name, .. } | Fate::Chain { name, .. } => name,
+            Fate::Point { name, .. } => name,
             Fate::Leaving => "leaving",
             Fate::All { .. } => "all",
         }
     }
 
-    /// True when nobody may be left, and others must open what was left behind.
+    /// True when it leaves nobody, so that others must open what was left behind.
     pub fn needs_heirs(&self) -> bool {
         matches!(self, Fate::Leaving | Fate::All { .. })
     }
 
-    /// MANYHANDS_CRASH of one writer.
-    pub fn crash(&self, number: i64) -> Option<String> {
-        match (self, number) {
-            (Fate::Point { name, count }, 0) => Some(format!("{name}:{count}")),
-            (Fate::Chain { first, count, .. }, 0) => Some(format!("{first}:{count}")),
-            (Fate::Chain { name, .. }, 1..7) => Some(format!("{name}:1")),
-            (Fate::Leaving, 0) => Some("leaving:1".to_owned()),
-            _ => None,
+    /// MANYHANDS_CRASH of the victim.
+    pub fn crash(&self) -> Option<String> {
+        match self {
+            Fate::Point { name, count } => Some(format!("{name}:{count}")),
+            Fate::Leaving => Some("leaving:1".to_owned()),
+            Fate::Random { .. } | Fate::All { .. } => None,
         }
     }
 }
@@ -93,7 +112,6 @@ impl fmt::Display for Fate {
         match self {
             Fate::Random { after_ms } => write!(f, "random after {after_ms} ms"),
             Fate::Point { name, count } => write!(f, "{name}:{count}"),
-            Fate::Chain { first, count, name } => write!(f, "{first}:{count}, then {name}"),
             Fate::Leaving => write!(f, "leaving"),
             Fate::All { after_ms } => write!(f, "all after {after_ms} ms"),
         }
