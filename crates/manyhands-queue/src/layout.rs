@@ -70,7 +70,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 4;
+pub const LAYOUT: u64 = 5;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]

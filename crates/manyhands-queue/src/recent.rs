@@ -10,7 +10,7 @@
 //! | change | 0: no entry; otherwise 1 (at bit 32) and `c`                       | first 0, then last |
 //! | before | the fingerprint of the wal-index header before the commit          | between |
 //! | after  | the same, after it                                                 | between |
-//! | tables | one bit for each hash of a written table's name; all ones for all  | between |
+//! | tables | one bit for each hash of a written table's name; all ones for more | between |
 //!
 //! What always holds: only the leader writes here. An entry whose leader died while it wrote reads as
 //! no entry.
@@ -35,7 +35,7 @@ pub struct CommitNote {
     pub before: u64,
     /// Fingerprint of the wal-index header after the commit.
     pub after: u64,
-    /// The tables that it wrote, a set: one bit for each hash of a name. `u64::MAX` is every table.
+    /// The tables that it wrote, a set: one bit for each hash of a name. `u64::MAX` is all, and what has no name.
     pub tables: u64,
 }
 

@@ -21,7 +21,7 @@ pub struct Action<'a> {
     pub second: Option<&'a str>,
     /// The schema: `main`, `temp` or the name of an attached database.
     pub database: Option<&'a str>,
-    /// The innermost trigger or view that does it, if one does.
+    /// The innermost trigger or view that does it, if one does; an empty text for a name that is not UTF-8.
     pub trigger: Option<&'a str>,
 }
 
@@ -124,5 +124,7 @@ pub(crate) unsafe fn action<'a>(code: c_int, texts: [*const c_char; 4]) -> Actio
         // SAFETY: not null, so zero-terminated and alive, says the caller.
         unsafe { CStr::from_ptr(text) }.to_str().ok()
     });
+    // A trigger without a name that can be told is one all the same.
+    let trigger = trigger.or((!texts[3].is_null()).then_some(""));
     Action { kind: ActionKind::of(code), code, first, second, database, trigger }
 }

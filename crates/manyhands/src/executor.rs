@@ -281,7 +281,7 @@ impl Executor {
     fn know_tables(&mut self, known: &mut Known) {
         let Some(facts) = known.at_first.take() else { return };
         let internal = self.control.internal.swap(true, Ordering::Relaxed);
-        if known.touches == Touches::ALL {
+        if facts.touches_tables() {
             let names = self.virtual_tables.names(&self.connection);
             known.touches = names.map_or(Touches::ALL, |names| Touches::of(&facts, names));
         }

@@ -205,6 +205,7 @@ impl Connection {
         }
         while self.returned.pop().is_some() {}
         let open = self.open_mut();
+        open.compiler.forget_virtual_tables();
         open.statements.clear();
         open.last = None;
     }

@@ -175,9 +175,14 @@ impl Compiler {
         lock(&self.heard).facts.has_trigger
     }
 
+    /// An extension may have brought a module, and with it a table.
+    pub(crate) fn forget_virtual_tables(&self) {
+        *lock(&self.virtual_tables) = VirtualTables::default();
+    }
+
     /// Finds out which tables exactly a statement touches.
     pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
-        if prepared.touches == Touches::ALL {
+        if prepared.facts.touches_tables() {
             let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
             let names = virtual_tables.names(connection);

@@ -30,9 +30,9 @@ impl Taint {
         Taint(by_others)
     }
 
-    /// False when somebody may have written whose writes are not noted: another SQLite program.
+    /// See [`TableSet::is_known`].
     pub(crate) fn is_known(self) -> bool {
-        self.0 != TableSet::ALL
+        self.0.is_known()
     }
 
     /// True when a statement that reads these tables shows what it showed.

@@ -127,6 +127,11 @@ impl Facts {
         !self.schema && !self.temp_schema && !self.writes.is_empty()
     }
 
+    /// True for a statement that reads or writes any table.
+    pub(crate) fn touches_tables(&self) -> bool {
+        !self.tables_read.is_empty() || !self.tables_written.is_empty()
+    }
+
     /// Keys of the tables whose rows it writes.
     pub(crate) fn keys_written(&self) -> Box<[u64]> {
         let names = self.tables_written.iter().filter(|_| self.changes_rows());

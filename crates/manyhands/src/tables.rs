@@ -1,7 +1,8 @@
 //! Sets of tables: which ones a statement reads and writes, and which ones others have written.
 //!
 //! A set is small and may say yes by mistake, never no: two names can share a bit. Tables whose
-//! content depends on others than themselves, virtual tables and what is theirs, stand for all tables.
+//! content depends on others than themselves, virtual tables and what is theirs, stand for every table. One
+//! more bit stands for what no statement names: the schema, SQLite's own tables, another program's commits.
 
 use std::collections::BTreeSet;
 use std::collections::HashSet;
@@ -17,10 +18,18 @@ pub(crate) struct TableSet(pub(crate) u64);
 
 impl TableSet {
     pub(crate) const NONE: TableSet = TableSet(0);
+    /// Every table that a statement can name.
+    pub(crate) const EVERY: TableSet = TableSet(u64::MAX >> 1);
+    /// The same, and what no statement names.
     pub(crate) const ALL: TableSet = TableSet(u64::MAX);
 
     fn of_name(name: &str) -> TableSet {
-        TableSet(1 << (table_key(name) % 64))
+        TableSet(1 << (table_key(name) % 63))
+    }
+
+    /// False when more may have been written than rows of tables, or by another SQLite program.
+    pub(crate) fn is_known(self) -> bool {
+        self.0 & !TableSet::EVERY.0 == 0
     }
 
     pub(crate) fn and(self, other: TableSet) -> TableSet {
@@ -49,25 +58,29 @@ impl Touches {
     pub(crate) const ALL: Touches = Touches { reads: TableSet::ALL, writes: TableSet::ALL };
 
     /// Of a statement that is executed for the first time: to look up what is virtual costs more than
-    /// many a statement, and most are executed once. (All, if it touches any.)
+    /// many a statement, and most are executed once. (Every table, if it touches any.)
     pub(crate) fn at_first(facts: &Facts) -> Touches {
-        let none = facts.tables_read.is_empty() && facts.tables_written.is_empty();
-        if none { Touches::of(facts, &HashSet::new()) } else { Touches::ALL }
+        Touches::by(facts, |_| TableSet::EVERY)
     }
 
     /// Of a statement about which the authorizer told these facts.
     pub(crate) fn of(facts: &Facts, virtual_tables: &HashSet<String>) -> Touches {
+        Touches::by(facts, |name| {
+            let is_virtual =
+                virtual_tables.contains(name) || belongs_to_virtual(name, virtual_tables);
+            if is_virtual { TableSet::EVERY } else { TableSet::of_name(name) }
+        })
+    }
+
+    fn by(facts: &Facts, table: impl Fn(&str) -> TableSet) -> Touches {
         if facts.schema || facts.pragma.is_some() {
             return Touches::ALL;
         }
         let set = |names: &BTreeSet<String>| {
             names.iter().fold(TableSet::NONE, |set, name| {
-                // SQLite's own tables change without being named.
-                let special = name.starts_with("sqlite_")
-                    || name.starts_with("pragma_")
-                    || virtual_tables.contains(name)
-                    || belongs_to_virtual(name, virtual_tables);
-                set.and(if special { TableSet::ALL } else { TableSet::of_name(name) })
+                // These change without being named.
+                let special = name.starts_with("sqlite_") || name.starts_with("pragma_");
+                set.and(if special { TableSet::ALL } else { table(name) })
             })
         };
         Touches { reads: set(&facts.tables_read), writes: set(&facts.tables_written) }
@@ -150,10 +163,20 @@ mod tests {
         assert!(plain.reads.meets(of(&[], &["account"]).writes));
         assert!(!plain.reads.meets(plain.writes));
         assert_eq!(of(&[], &[]), Touches { reads: TableSet::NONE, writes: TableSet::NONE });
-        for special in ["note", "note_content", "sqlite_sequence", "sqlite_schema"] {
-            assert_eq!(of(&[special], &[]).reads, TableSet::ALL, "{special}");
+        for (special, all) in [
+            ("note", TableSet::EVERY),
+            ("note_content", TableSet::EVERY),
+            ("sqlite_sequence", TableSet::ALL),
+            ("sqlite_schema", TableSet::ALL),
+        ] {
+            assert_eq!(of(&[special], &[]).reads, all, "{special}");
+            assert_eq!(
+                Touches::at_first(&facts(&[], &[special])).writes.is_known(),
+                all.is_known()
+            );
         }
-        assert_ne!(of(&["notes"], &[]).reads, TableSet::ALL);
+        assert!(plain.reads.is_known() && plain.reads.meets(TableSet::EVERY));
+        assert_ne!(of(&["notes"], &[]).reads, TableSet::EVERY);
         let schema = Facts { schema: true, ..Facts::default() };
         assert_eq!(Touches::of(&schema, &virtual_tables), Touches::ALL);
     }

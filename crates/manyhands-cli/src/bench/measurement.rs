@@ -259,10 +259,7 @@ pub fn figures(task: &Task, reports: &[Report]) -> Figures {
         cpu_s: reports.iter().map(|report| report.cpu_s).sum(),
         rss_peak_bytes_max: reports.iter().map(|report| report.rss_peak_bytes).max().unwrap_or(0),
         rss_peak_bytes_sum: reports.iter().map(|report| report.rss_peak_bytes).sum(),
-        memory_bytes: reports
-            .iter()
-            .filter_map(|report| report.proportional_bytes)
-            .reduce(|sum, one| sum + one),
+        memory_bytes: reports.iter().map(|report| report.proportional_bytes).sum(),
         syncs,
         syncs_per_commit: syncs.map(per_commit),
         wal_bytes_per_commit: wal_frames.map(|frames| per_commit(frames * WAL_FRAME_BYTES)),

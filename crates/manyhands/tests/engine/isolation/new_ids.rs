@@ -177,3 +177,39 @@ fn after_another_table_got_the_name() {
          table -> 2|0, 3|0, 4|0, 5|0",
     );
 }
+
+/// What a statement touches is looked up when it is executed again. A commit with a statement that was executed for
+/// the first time counted as one of another program, which may have used up any id of AUTOINCREMENT: a
+/// transaction that had seen its new id conflicted with each process's first insert.
+#[test]
+fn whoever_executes_a_statement_for_the_first_time_uses_up_no_ids() {
+    for first in ["INSERT INTO test (value) VALUES (0)", "UPDATE test SET value = 7 WHERE id = 1"] {
+        play_on(
+            "CREATE TABLE test (id INTEGER PRIMARY KEY AUTOINCREMENT, value);
+             INSERT INTO test VALUES (1, 10), (2, 20)",
+            &format!(
+                "A BEGIN
+                 A INSERT INTO test (value) VALUES (0) RETURNING id -> 3
+                 B {first}
+                 A COMMIT"
+            ),
+        );
+    }
+}
+
+/// The same, when a leader replays a log whose statements it executes for the first time.
+#[test]
+fn whoever_replays_a_statement_for_the_first_time_uses_up_no_ids() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY AUTOINCREMENT, value);
+         INSERT INTO test VALUES (1, 10), (2, 20)",
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (0) RETURNING id -> 3
+         B BEGIN
+         B INSERT INTO test (value) VALUES (1) RETURNING id -> 4
+         C INSERT INTO test (value) VALUES (2)
+         B COMMIT
+         A COMMIT
+         table -> 1|10, 2|20, 3|0, 4|1, 5|2",
+    );
+}
