@@ -1,23 +1,71 @@
 #!/bin/sh
-# Builds one fuzz target as cargo-fuzz does, and runs it: fuzz/run.sh TARGET SECONDS [INPUT...]
+# Builds the fuzz targets as cargo-fuzz does, with whatever compiler there is, and runs one, or all of them two at a
+# time with a line for each:
+#
+#     fuzz/run.sh TARGET SECONDS [INPUT...]
+#     fuzz/run.sh all SECONDS
+#
+# With inputs, those are replayed; without, the fuzzer searches, and keeps in corpus/ what reaches new code.
+# SANITIZER=address instruments SQLite, too: what is read or written outside its memory is found at once, at a part of
+# the speed.
 set -eu
 target=$1 seconds=$2
 shift 2
 cd "$(dirname "$0")"
-coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
-coverage="$coverage -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
-coverage="$coverage -Cllvm-args=-sanitizer-coverage-pc-table"
-coverage="$coverage -Cllvm-args=-sanitizer-coverage-trace-compares"
-export RUSTFLAGS="$coverage -Zsanitizer=address --cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
-triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
-cargo +nightly build --release --target "$triple" --bin "$target"
-mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
-binary="${CARGO_TARGET_DIR:-target}/$triple/release/$target"
-# With inputs, those are replayed; without, the fuzzer searches.
-if [ $# -eq 0 ]; then
-    set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
-fi
+sanitizer=${SANITIZER:-none}
+directory="${CARGO_TARGET_DIR:-target}/$sanitizer"
+# A stable compiler can do all of this; only how a sanitizer is asked for may change.
+export RUSTC_BOOTSTRAP=1
+triple=$(rustc -vV | sed -n 's/^host: //p')
 # SQLite's own sources have two static tables of one name, which AddressSanitizer takes for one.
 export ASAN_OPTIONS="detect_odr_violation=0:${ASAN_OPTIONS:-}"
-# Longer than a leader gives to the requests of one round.
-exec "$binary" -timeout=20 -artifact_prefix="artifacts/$target/" "$@"
+
+build() {
+    flags="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
+    flags="$flags -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+    flags="$flags -Cllvm-args=-sanitizer-coverage-pc-table"
+    flags="$flags -Cllvm-args=-sanitizer-coverage-trace-compares"
+    flags="$flags --cfg fuzzing -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1"
+    [ "$sanitizer" = none ] || flags="$flags -Zsanitizer=$sanitizer"
+    RUSTFLAGS="$flags" "${CARGO:-cargo}" build --locked --release --target "$triple" --target-dir "$directory" --bins
+}
+
+run() {
+    target=$1
+    shift
+    mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
+    if [ $# -eq 0 ]; then
+        set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
+        [ ! -e "dictionaries/$target" ] || set -- "$@" -dict="dictionaries/$target"
+    fi
+    # Longer than a leader gives to the requests of one round, on a machine that has others to serve. What stays open
+    # between inputs is no leak, and to search all memory for one takes longer than an input.
+    "$directory/$triple/release/$target" -timeout=120 -detect_leaks=0 -artifact_prefix="artifacts/$target/" "$@"
+}
+
+# A target's run as a line; all that it says is in artifacts/TARGET.log.
+tell() {
+    mkdir -p artifacts
+    if run "$1" > "artifacts/$1.log" 2>&1; then
+        sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 inputs, \2 places in the code, no finding/p" "artifacts/$1.log"
+    else
+        tail -n 60 "artifacts/$1.log"
+        echo "$1: a finding; fuzz/run.sh $1 0 FILE replays what is in fuzz/artifacts/$1"
+        return 1
+    fi
+}
+
+build
+if [ "$target" != all ]; then
+    run "$target" "$@"
+    exit
+fi
+found=0
+set -- $(sed -n 's/^name = "\([a-z_]*\)"$/\1/p' Cargo.toml)
+while [ $# -gt 0 ]; do
+    tell "$1" & one=$!
+    [ $# -lt 2 ] || tell "$2" || found=1
+    wait $one || found=1
+    shift $(($# < 2 ? 1 : 2))
+done
+exit $found

@@ -63,6 +63,14 @@ impl<'a> Decisions<'a> {
     }
 }
 
+/// Inputs of a fuzz target that are kept with the sources.
+#[cfg(test)]
+pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let files = std::fs::read_dir(seeds.join(target)).expect("the target has seeds");
+    files.map(|file| std::fs::read(file.expect("an entry").path()).expect("a file")).collect()
+}
+
 /// Calls `act` with `rounds` runs of up to `bytes_max` bytes, out of one seed: MANYHANDS_SEED, or always the
 /// same.
 ///

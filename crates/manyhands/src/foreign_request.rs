@@ -21,7 +21,7 @@ use manyhands_sqlite::{self as sqlite, Pinned, Value};
 use crate::database::DatabaseFile;
 use crate::decisions::Decisions;
 use crate::observe::{Counted, Seen};
-use crate::request::{self, Answer, Counts, Origin, Request, Session};
+use crate::request::{self, Answer, Counts, Origin, Request, Session, StatementRequest};
 use crate::{Connection, Database, batch, params};
 
 /// Requests before the honest one, at most.
@@ -32,6 +32,8 @@ const STATEMENTS_MAX: usize = 4;
 const LEADS_MAX: usize = 3 * FORGED_MAX;
 /// After so many rounds the whole database is looked at.
 const ROUNDS_BETWEEN_CHECKS: u64 = 256;
+/// Rows of the table that requests fill, at most: of more, its product with itself takes most of the time.
+const ROWS_MAX: i64 = 40;
 
 /// What a request may do.
 const ALLOWED: &[&str] = &[
@@ -57,7 +59,7 @@ const ALLOWED: &[&str] = &[
     "",
     "-- nothing",
     "SELECT 1; SELECT 2",
-    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 20000) SELECT max(x) FROM c",
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 900) SELECT max(x) FROM c",
     "SELECT hex(zeroblob(2000))",
     "INSERT INTO t (a) VALUES (zeroblob(9000))",
     "INSERT INTO t (a) SELECT value FROM json_each(?1)",
@@ -222,6 +224,13 @@ impl Leader {
             assert!(known.iter().any(|known| name == *known), "a new file: {name:?}");
         }
         assert!(!Path::new("stolen.db").exists());
+        let rows =
+            self.connection.query("SELECT count(*) FROM t", params![]).expect("it can be read");
+        if rows[0].get::<i64>(0).expect("a number") > ROWS_MAX {
+            self.connection
+                .execute("DELETE FROM t WHERE id <> 7", params![])
+                .expect("no trigger objects");
+        }
         if !self.rounds.is_multiple_of(ROUNDS_BETWEEN_CHECKS) {
             return;
         }
@@ -240,7 +249,6 @@ impl Leader {
         let fresh = sqlite::Connection::open(&path, sqlite::OpenMode::ReadWrite, false);
         let integrity = fresh.and_then(|fresh| fresh.query_text("PRAGMA integrity_check"));
         assert_eq!(integrity.as_deref(), Ok("ok"));
-        connection.execute("DELETE FROM t WHERE id <> 7", params![]).expect("no trigger objects");
     }
 }
 
@@ -360,8 +368,18 @@ fn invent(own: Session, decisions: &mut Decisions<'_>, bytes: &mut Vec<u8>) -> b
     if request::encode(&request, bytes).is_none() {
         bytes.clear();
     }
-    let texts = request.statements.iter().filter_map(|it| request.texts.get(it.text as usize));
-    texts.into_iter().any(|text| DENIED.contains(text))
+    request.statements.iter().any(|statement| {
+        let text = request.texts.get(statement.text as usize);
+        text.is_some_and(|text| DENIED.contains(text)) && is_executed(statement)
+    })
+}
+
+/// False when the statement's owner says that it has not looked, or that its tables are unchanged, or that it
+/// failed. A leader answers that this is so, and has done nothing: not even refused what is refused when it is
+/// stepped, as VACUUM and a PRAGMA as a table are. The fuzzer found it.
+fn is_executed(statement: &StatementRequest<'_>) -> bool {
+    let was_done = |seen: &Seen| seen.to_end && seen.error.is_none();
+    statement.reads_only.is_none() && statement.seen.as_ref().is_none_or(|(seen, _)| was_done(seen))
 }
 
 /// An expression in many parentheses.
@@ -404,10 +422,7 @@ mod tests {
     fn no_request_harms_its_neighbours() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut leader = Leader::new(directory.path());
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/request");
-        for seed in std::fs::read_dir(seeds).expect("the target has seeds") {
-            leader.serve(&std::fs::read(seed.expect("an entry").path()).expect("a file"));
-        }
+        crate::decisions::seeds("request").iter().for_each(|bytes| leader.serve(bytes));
         crate::decisions::each(2_000, 400, |bytes| leader.serve(bytes));
     }
 

@@ -91,6 +91,9 @@ mod decisions;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod foreign_request;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod foreign_bytes;
 
 pub use backup::Backup;
 pub use blob::Blob;
@@ -106,6 +109,9 @@ pub use manyhands_sqlite::{
     Value, ValueRef, WindowAggregate, is_complete, real_as_text, thread_safety,
     version as sqlite_version,
 };
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use new_rowid::foreign_text;
 pub use options::{Builder, Durability, TransactionMode};
 pub use request::Counts as SessionCounts;
 pub use row::{FromValue, Outcome, Row, RowView};

@@ -22,6 +22,8 @@
 
 mod table;
 mod places;
+#[cfg(any(test, fuzzing))]
+pub mod foreign_text;
 #[cfg(test)]
 mod tests;
 

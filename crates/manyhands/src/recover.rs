@@ -119,7 +119,7 @@ fn make_final(
 const CHANGES_SINCE_DEATH_MAX: u32 = 20_000;
 
 /// The rule above, for an announced frame that was not sealed.
-fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> Fate {
+pub(crate) fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> Fate {
     let covered =
         header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
     if frame.header[8..16] != header.salt {

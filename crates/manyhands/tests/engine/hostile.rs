@@ -7,19 +7,7 @@ mod decisions;
 mod damage;
 mod scripts;
 
-use std::path::Path;
-
 use crate::stage::Stage;
-
-/// Inputs of a fuzz target that are kept with the sources.
-fn seeds(target: &str) -> Vec<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let files = std::fs::read_dir(&directory).expect("the target has seeds");
-    let read = |file: std::io::Result<std::fs::DirEntry>| {
-        std::fs::read(file.expect("an entry").path()).expect("a file")
-    };
-    files.map(read).collect()
-}
 
 /// A database and a WAL with any damage are opened, read and written, or refused with a clear error: no
 /// panic, no hang, and nothing is acknowledged that plain SQLite does not find in a file that it calls ok.
@@ -27,7 +15,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 fn a_damaged_database_is_used_or_refused() {
     let stage = Stage::without_disk();
     let mut patient = damage::Patient::new(stage.directory());
-    seeds("damaged_database").iter().for_each(|bytes| patient.open_damaged(bytes));
+    decisions::seeds("damaged_database").iter().for_each(|bytes| patient.open_damaged(bytes));
     decisions::each(150, 120, |bytes| patient.open_damaged(bytes));
 }
 
@@ -37,6 +25,6 @@ fn a_damaged_database_is_used_or_refused() {
 fn any_sql_in_any_order() {
     let stage = Stage::without_disk();
     let mut stand = scripts::Stand::new(stage.directory());
-    seeds("sql").iter().for_each(|bytes| stand.play(bytes));
+    decisions::seeds("sql").iter().for_each(|bytes| stand.play(bytes));
     decisions::each(200, 200, |bytes| stand.play(bytes));
 }

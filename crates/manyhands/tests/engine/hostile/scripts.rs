@@ -177,15 +177,54 @@ const SCHEMA: &str = "
     CREATE TABLE positive (n CHECK (n > 0));
     CREATE TABLE parent (id INTEGER PRIMARY KEY);
     CREATE TABLE child (id INTEGER PRIMARY KEY,
-                        parent REFERENCES parent DEFERRABLE INITIALLY DEFERRED);
+                        parent REFERENCES parent DEFERRABLE INITIALLY DEFERRED);";
+
+const ROWS: &str = "
     INSERT INTO t VALUES (1, 10, 1), (2, 20, 2), (3, NULL, 3);
     INSERT INTO parent VALUES (1), (2);";
 
-/// Two directories with the same database: one for Manyhands, one for plain SQLite.
+/// Takes away what a round may leave, but for a schema that these do not know.
+const CLEAR: &str = "
+    PRAGMA ignore_check_constraints = OFF;
+    PRAGMA foreign_keys = OFF;
+    BEGIN IMMEDIATE;
+    DROP TRIGGER IF EXISTS noted;
+    DROP VIEW IF EXISTS v;
+    DROP INDEX IF EXISTS t_a;
+    DROP TABLE IF EXISTS later;
+    DROP TABLE IF EXISTS words;
+    DROP TABLE IF EXISTS sqlite_stat1;
+    DROP TABLE IF EXISTS sqlite_stat4;
+    PRAGMA user_version = 0;
+    DELETE FROM t;
+    DELETE FROM log;
+    DELETE FROM positive;
+    DELETE FROM parent;
+    DELETE FROM child;";
+
+/// How long a statement waits for another connection. All are one thread's: none goes on meanwhile.
+const TIMEOUT: Duration = Duration::from_micros(100);
+/// The same where nothing is to be waited for, but the processor.
+const TIMEOUT_ALONE: Duration = Duration::from_secs(5);
+
+/// A database for Manyhands, which stays open and is as new in each round, and plain SQLite beside it, in memory.
+///
+/// So a connection of a round may be one that an earlier round gave back, as in a process that runs all day. Some
+/// rounds begin with new files instead, and their last connection tidies up.
 pub struct Stand {
+    /// The directory of the database, and that of what plain SQLite attaches.
     ours: PathBuf,
     plain: PathBuf,
-    empty: Vec<u8>,
+    open: Option<Open>,
+}
+
+/// What stays open between rounds.
+struct Open {
+    /// Plain SQLite, on the database of Manyhands.
+    plain: sqlite::Connection,
+    schema: Vec<String>,
+    /// As long as it lives, the files stay, and connections are kept.
+    _database: Database,
 }
 
 /// A statement and its values.
@@ -201,13 +240,7 @@ impl Stand {
         let (ours, plain) = (directory.join("ours"), directory.join("plain"));
         std::fs::create_dir(&ours).expect("an empty directory");
         std::fs::create_dir(&plain).expect("an empty directory");
-        let path = plain.join("app.db");
-        let connection = open_plain(&path);
-        connection.execute("PRAGMA journal_mode = WAL").expect("WAL mode");
-        connection.execute(SCHEMA).expect("the schema");
-        drop(connection);
-        let empty = std::fs::read(path).expect("the database");
-        Stand { ours, plain, empty }
+        Stand { ours, plain, open: None }
     }
 
     /// One round, as `bytes` say.
@@ -215,42 +248,67 @@ impl Stand {
     /// # Panics
     /// When something does not hold that must.
     pub fn play(&mut self, bytes: &[u8]) {
-        for directory in [&self.ours, &self.plain] {
-            for file in std::fs::read_dir(directory).expect("a directory") {
-                std::fs::remove_file(file.expect("an entry").path()).expect("a file");
-            }
-            std::fs::write(directory.join("app.db"), &self.empty).expect("a file");
-        }
         let mut decisions = Decisions(bytes);
         let mode = match decisions.byte() % 3 {
             0 => TransactionMode::Optimistic,
             1 => TransactionMode::Auto,
             _ => TransactionMode::Immediate,
         };
-        let foreign_keys = decisions.byte().is_multiple_of(2);
+        let settings = decisions.byte();
+        let (foreign_keys, from_new_files) = (settings.is_multiple_of(2), settings / 2 % 64 == 63);
+        let way = decisions.byte() % 3;
+        self.prepare(from_new_files);
         let database = Database::builder(self.ours.join("app.db"))
             .foreign_keys(foreign_keys)
-            .timeout(Duration::from_millis(1))
+            .timeout(if way == 0 { TIMEOUT_ALONE } else { TIMEOUT })
             .transaction_mode(mode)
             .open()
             .expect("a sound database");
-        match decisions.byte() % 3 {
-            0 => self.play_alone(&database, &self.model(foreign_keys), &mut decisions),
-            1 => self.play_together(&database, &self.model(foreign_keys), &mut decisions),
-            _ => self.play_wild(&database, &mut decisions),
+        let model = open_plain(Path::new(":memory:"));
+        model.execute(SCHEMA).expect("the schema");
+        model.execute(ROWS).expect("the rows");
+        model.execute(&format!("PRAGMA foreign_keys = {foreign_keys}")).expect("a setting");
+        let mut story = Vec::new();
+        match way {
+            0 => self.play_alone(&database, &model, &mut decisions, &mut story),
+            1 => self.play_together(&database, &model, &mut decisions, &mut story),
+            _ => self.play_wild(&database, &mut decisions, &mut story),
         }
         drop(database);
-        let ours = open_plain(&self.ours.join("app.db"));
+        end(&model);
+        let fresh = self.open.is_none().then(|| open_plain(&self.ours.join("app.db")));
+        let ours = fresh.as_ref().or(self.open.as_ref().map(|open| &open.plain));
+        let ours = ours.expect("one of the two");
+        if way != 2 {
+            assert_eq!(dump(ours, &self.ours), dump(&model, &self.plain), "after {story:#?}");
+        }
         // A statement may have asked for it.
         ours.execute("PRAGMA ignore_check_constraints = ON").expect("a setting");
         assert_eq!(ours.query_text("PRAGMA integrity_check").expect("readable"), "ok");
     }
 
-    fn model(&self, foreign_keys: bool) -> sqlite::Connection {
-        let model = open_plain(&self.plain.join("app.db"));
-        let set = format!("PRAGMA foreign_keys = {foreign_keys}");
-        model.execute(&set).expect("outside a transaction");
-        model
+    /// Makes the database as new: its files, or what is in them.
+    fn prepare(&mut self, from_new_files: bool) {
+        for directory in [&self.ours, &self.plain] {
+            for suffix in ["", "-wal", "-shm", "-journal"] {
+                let _ = std::fs::remove_file(directory.join(format!("other.db{suffix}")));
+            }
+        }
+        if from_new_files || !self.open.as_ref().is_some_and(Open::is_as_new_again) {
+            self.open = None;
+            for file in std::fs::read_dir(&self.ours).expect("a directory") {
+                std::fs::remove_file(file.expect("an entry").path()).expect("a file");
+            }
+            let path = self.ours.join("app.db");
+            let plain = open_plain(&path);
+            plain.execute("PRAGMA journal_mode = WAL").expect("WAL mode");
+            plain.execute(SCHEMA).expect("the schema");
+            plain.execute(ROWS).expect("the rows");
+            if !from_new_files {
+                let _database = Database::open(path).expect("a sound database");
+                self.open = Some(Open { schema: schema(&plain), plain, _database });
+            }
+        }
     }
 
     fn play_alone(
@@ -258,14 +316,14 @@ impl Stand {
         database: &Database,
         plain: &sqlite::Connection,
         decisions: &mut Decisions<'_>,
+        story: &mut Vec<String>,
     ) {
         let mut ours = database.connect().expect("a connection");
-        let mut story = Vec::new();
         let attach = ATTACH.iter().filter(|_| decisions.byte().is_multiple_of(2));
         let mut first: Vec<Statement> =
             attach.map(|sql| Statement { sql: (*sql).to_owned(), values: Vec::new() }).collect();
         while let Some(statement) =
-            first.pop().or_else(|| next(decisions, &[COMMON, CONTROL, COMMON, OWN], &mut story))
+            first.pop().or_else(|| next(decisions, &[COMMON, CONTROL, COMMON, OWN], story))
         {
             let expected = run_plain(plain, &statement, &self.plain);
             let outcome = run_ours(&mut ours, &statement, &self.ours);
@@ -274,9 +332,6 @@ impl Stand {
             assert_eq!(outcome, expected, "after {story:#?}");
             assert_eq!(ours.is_autocommit(), plain.is_autocommit(), "after {story:#?}");
         }
-        drop(ours);
-        end(plain);
-        assert_eq!(dump(&self.ours), dump(&self.plain), "after {story:#?}");
     }
 
     fn play_together(
@@ -284,6 +339,7 @@ impl Stand {
         database: &Database,
         model: &sqlite::Connection,
         decisions: &mut Decisions<'_>,
+        story: &mut Vec<String>,
     ) {
         let mut parties: Vec<Party> = (0..2 + decisions.byte() % 2)
             .map(|_| Party {
@@ -292,11 +348,10 @@ impl Stand {
                 writes: false,
             })
             .collect();
-        let mut story = Vec::new();
         loop {
             let who = usize::from(decisions.byte()) % parties.len();
-            let Some(statement) = next(decisions, &[COMMON, CONTROL, COMMON], &mut story) else {
-                break;
+            let Some(statement) = next(decisions, &[COMMON, CONTROL, COMMON], story) else {
+                return;
             };
             let said = parties[who].say(&statement, &self.ours, model, &self.plain);
             let Err(different) = said else {
@@ -306,23 +361,32 @@ impl Stand {
             };
             panic!("{who} {different}, after {story:#?}");
         }
-        drop(parties);
-        end(model);
-        assert_eq!(dump(&self.ours), dump(&self.plain), "after {story:#?}");
     }
 
-    fn play_wild(&self, database: &Database, decisions: &mut Decisions<'_>) {
+    fn play_wild(
+        &self,
+        database: &Database,
+        decisions: &mut Decisions<'_>,
+        story: &mut Vec<String>,
+    ) {
         let mut connections: Vec<Connection> =
             (0..3).map(|_| database.connect().expect("a connection")).collect();
-        let mut story = Vec::new();
         loop {
             let who = usize::from(decisions.byte()) % connections.len();
             let lists = &[COMMON, CONTROL, OWN, WILD, COMMON];
-            let Some(statement) = next(decisions, lists, &mut story) else { return };
+            let Some(statement) = next(decisions, lists, story) else { return };
             let began = Instant::now();
             let _ = run_ours(&mut connections[who], &statement, &self.ours);
             assert!(began.elapsed() < STATEMENT_MAX, "{statement:?} after {story:#?}");
         }
+    }
+}
+
+impl Open {
+    /// True when what the last round left could be taken away.
+    fn is_as_new_again(&self) -> bool {
+        let cleared = [CLEAR, ROWS, "COMMIT"].iter().try_for_each(|sql| self.plain.execute(sql));
+        cleared.is_ok() && schema(&self.plain) == self.schema
     }
 }
 
@@ -469,33 +533,35 @@ fn describe(error: &Error, place: &str) -> (String, bool) {
     }
 }
 
-/// Everything that the databases of a directory hold.
-fn dump(directory: &Path) -> Vec<String> {
+/// Everything that a database holds, and one that was attached in this directory.
+fn dump(main: &sqlite::Connection, directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    for name in ["app.db", "other.db"] {
-        let Ok(connection) =
-            sqlite::Connection::open(&directory.join(name), OpenMode::ReadWrite, false)
-        else {
-            continue;
-        };
-        let all = |sql: &str| {
-            let mut statement = connection.prepare_one(sql).expect("it compiles");
-            let mut rows = Vec::new();
-            while statement.step().expect("it can be read") == Step::Row {
-                rows.push(format!("{:?}", statement.row()));
-            }
-            rows
-        };
-        lines.extend(all("SELECT type, name, sql FROM sqlite_schema ORDER BY name"));
+    let other =
+        sqlite::Connection::open(&directory.join("other.db"), OpenMode::ReadWrite, false).ok();
+    for connection in [Some(main), other.as_ref()].into_iter().flatten() {
+        lines.extend(schema(connection));
         let tables = connection.query_text(
-            "SELECT ifnull(group_concat(name), '') FROM sqlite_schema WHERE type = 'table'",
+            "SELECT ifnull(group_concat(name), '') FROM main.sqlite_schema WHERE type = 'table'",
         );
         for table in tables.expect("names").split(',').filter(|name| !name.is_empty()) {
             lines.push(table.to_owned());
-            let mut rows = all(&format!("SELECT * FROM {table}"));
+            let mut rows = all(connection, &format!("SELECT * FROM main.{table}"));
             rows.sort();
             lines.extend(rows);
         }
     }
     lines
+}
+
+fn schema(connection: &sqlite::Connection) -> Vec<String> {
+    all(connection, "SELECT type, name, sql FROM main.sqlite_schema ORDER BY name")
+}
+
+fn all(connection: &sqlite::Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare_one(sql).expect("it compiles");
+    let mut rows = Vec::new();
+    while statement.step().expect("it can be read") == Step::Row {
+        rows.push(format!("{:?}", statement.row()));
+    }
+    rows
 }
