@@ -2,8 +2,8 @@
 # says which ones otherwise), everything else into the tree. All can be repeated.
 
 # Programs that the tests and the demo run beside ours: the stock SQLite shell and its library,
-# setpriv (util-linux) to drop root, file systems for power cuts, strace for figures, a web server.
-PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn
+# setpriv (util-linux) to drop root, file systems for power cuts, strace for figures, a web server, a compiler for the fuzzer.
+PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The same command with more engines, and what those need.
@@ -15,7 +15,8 @@ FIGURES = docs/reliability/campaigns.jsonl
 # What they came to, all together; and how long `make campaign` goes on, if not to the end.
 CAMPAIGN_PAGE = docs/reliability/campaign.md
 CAMPAIGN_SECONDS =
-FUZZ_TARGETS = queue_file request damaged_database sql
+# How long each fuzz target runs.
+FUZZ_SECONDS = 60
 COMMA = ,
 # Which commit is measured: it stands in each JSON line.
 export MANYHANDS_COMMIT := $(or $(MANYHANDS_COMMIT),$(shell git rev-parse --short HEAD 2>/dev/null))
@@ -67,7 +68,7 @@ help:
 	@echo "make report    a page with pictures of the results of make bench"
 	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, power cuts;"
 	@echo "               goes on where it was stopped, CAMPAIGN_SECONDS=3600 for an hour; writes $(CAMPAIGN_PAGE)"
-	@echo "make fuzz      all fuzz targets, a minute each: queue file, requests, damaged databases, SQL"
+	@echo "make fuzz      all fuzz targets, a minute each, two at a time; FUZZ_SECONDS=600 for longer"
 
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is not installed: see https://rustup.rs"; exit 1; }
@@ -106,7 +107,7 @@ demo: build
 test: setup test-models
 	$(CARGO) test --locked --features manyhands/tokio
 	$(CARGO) test --locked --release -p manyhands-reliability
-
+	$(MAKE) fuzz
 	$(MAKE) test-python
 
 # The Python package, built into a virtual environment of the tree.
@@ -231,8 +232,9 @@ check-report: develop-python
 	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py
 	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py
 
+# With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.
 fuzz: setup
-	for target in $(FUZZ_TARGETS); do fuzz/run.sh $$target 60 || exit 1; done
+	fuzz/run.sh all $(FUZZ_SECONDS)
 
 clean:
 	$(CARGO) clean
