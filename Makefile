@@ -41,6 +41,11 @@ measure-with = rm -f $(RESULTS)/$(2).jsonl; $(1) bench $(3) --json $(RESULTS)/$(
 measure-python = @rm -f $(RESULTS)/python-overhead.jsonl; \
 	.venv/bin/python bench/python_overhead.py --repeat $(1) --json $(RESULTS)/python-overhead.jsonl > $(RESULTS)/python-overhead.txt \
 	|| echo python-overhead >> $(RESULTS)/failed; cat $(RESULTS)/python-overhead.txt
+# The same of memory, which another program counts; nothing is timed. MEMORY_WRITES take half a minute at most.
+MEMORY_WRITES = 30000
+measure-memory = @rm -f $(RESULTS)/memory.jsonl; \
+	target/release/reliability memory --writes $(MEMORY_WRITES) --json $(RESULTS)/memory.jsonl > $(RESULTS)/memory.txt \
+	|| echo memory >> $(RESULTS)/failed; cat $(RESULTS)/memory.txt
 measure = @$(call measure-with,$(MANYHANDS),$(1),$(2))
 # The same beside the peers, where they could be built: `make build-peers` has told why not. If some engines are named,
 # the peers among them are the last argument.
@@ -53,7 +58,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report campaign fuzz doc clean
+.PHONY: help setup build build-reliability demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -84,6 +89,9 @@ setup:
 
 build: setup
 	$(CARGO) build --release --locked -p manyhands-cli
+
+build-reliability: setup
+	$(CARGO) build --release --locked -p manyhands-reliability
 
 # The peers: what cannot be had is left out of the measurements, which say so.
 build-peers: peer-packages
@@ -156,7 +164,7 @@ check: setup
 
 # What the targets are about, three times each, in less than 15 minutes: `bench-full` has all engines everywhere, and
 # takes its time. Engines that are not named are those that the workload is about.
-bench: build build-peers develop-python
+bench: build build-reliability build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
 	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
 	$(call measure,threads-alone,threads --threads 1 --seconds 0.8 --repeat 9 --engines manyhands$(COMMA)stock)
@@ -176,10 +184,11 @@ bench: build build-peers develop-python
 	$(call measure,storm,storm --processes $(STORM))
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes $(STORM_PYTHON))
 	$(call measure-python,5)
+	$(call measure-memory)
 	$(call measure,limits,limits --seconds 0.5)
 	$(MAKE) finish
 
-bench-full: build build-peers develop-python
+bench-full: build build-reliability build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
 	$(call measure-peers,threads,threads $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
 	$(call measure,threads-alone,threads --threads 1 --repeat 9 $(CELL_SECONDS:%=--seconds %) --engines manyhands$(COMMA)stock)
@@ -200,6 +209,7 @@ bench-full: build build-peers develop-python
 	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000 --rounds $(ROUNDS) \
 		--repeat $(REPEAT) --engines manyhands$(COMMA)stock$(COMMA)stock-normal)
 	$(call measure-python,$(REPEAT))
+	$(call measure-memory)
 	$(call measure,limits,limits $(AT_LENGTH))
 	$(MAKE) finish
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import overhead
 from measurements import OVERHEAD, load
+from memory import load_memory
 from overhead import load_overhead
 from page import page
 from plots import draw, save
@@ -24,6 +25,7 @@ def main() -> int:
         runs = [run for run in load(folder) if run.series]
         runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
         python = load_overhead(folder)
+        memory = load_memory(folder)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -36,8 +38,8 @@ def main() -> int:
     if python:
         pictures[OVERHEAD] = [save(OVERHEAD, lambda theme: overhead.picture(python, theme), folder)]
         overhead.write_csv(python, folder / f"{OVERHEAD}.csv")
-    (folder / "report.html").write_text(page(runs, pictures, folder, python))
-    print(f"{folder / 'report.html'}: {len(runs) + bool(python)} workloads, {sum(map(len, pictures.values()))} pictures")
+    (folder / "report.html").write_text(page(runs, pictures, folder, python, memory))
+    print(f"{folder / 'report.html'}: {len(runs) + bool(python) + bool(memory)} workloads, {sum(map(len, pictures.values()))} pictures")
     return 0
 
 

@@ -21,6 +21,8 @@ OPERATIONS_LEAST = {"p99_ms": 100, "p999_ms": 1_000, "p9999_ms": 10_000}
 """Of fewer operations such a share is nothing but the longest wait."""
 OVERHEAD = "python-overhead"
 """The file that `bench/python_overhead.py` writes, in a form of its own."""
+MEMORY = "memory"
+"""The file that `reliability memory` writes, in a form of its own."""
 WAL_LIMIT_BYTES = 16 << 20
 """That of the engine manyhands-wal-limit."""
 
@@ -140,7 +142,7 @@ def load(folder: Path) -> Iterator[Run]:
     :raises ValueError: a file is not what `manyhands bench --json` writes.
     """
     for path in sorted(folder.glob("*.jsonl")):
-        if path.stem == OVERHEAD:
+        if path.stem in (OVERHEAD, MEMORY):
             continue
         series: dict[tuple[str, str], Series] = {}
         circumstances: dict[str, Any] = {}

@@ -7,8 +7,10 @@ import html
 from pathlib import Path
 from typing import Any, Optional
 
+import memory
 import overhead
-from measurements import OURS, OVERHEAD, PEERS, STOCK, Run
+from measurements import MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run
+from memory import Memory
 from overhead import Overhead
 from tables import NOTE, table
 from targets import Verdict, verdicts
@@ -37,9 +39,9 @@ LOSSES_SHOWN = 4
 """Of one engine in one workload, the greatest first."""
 
 
-def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: Optional[Overhead]) -> str:
-    """The page; `pictures` by the name of the run."""
-    judged = verdicts(runs) + (python.verdicts() if python else [])
+def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: Optional[Overhead], kept: Optional[Memory]) -> str:
+    """The page; `pictures` by the name of the run, `kept` what stays in memory."""
+    judged = verdicts(runs) + (python.verdicts() if python else []) + (kept.verdicts() if kept else [])
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Manyhands, measured: {html.escape(folder.name)}</title><style>{STYLE}</style>",
@@ -55,6 +57,8 @@ def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: 
         parts.append(section(run, pictures[run.name], folder, [it for it in judged if it.workload == run.name]))
     if python:
         parts.append(python_section(python, pictures[OVERHEAD], folder, python.verdicts()))
+    if kept:
+        parts.append(memory_section(kept))
     return "\n".join(parts) + "\n"
 
 
@@ -157,6 +161,17 @@ def python_section(python: Overhead, pictures: list[str], folder: Path, judged: 
     body = [f"<h2 id={OVERHEAD}>{html.escape(overhead.TITLE)}</h2>", f"<p>{html.escape(overhead.sentence(python))}</p>", *target_lines(judged)]
     body += [picture(name, overhead.SEE, python.circumstances["command"], folder) for name in pictures]
     return "\n".join([*body, f"<div class=scroll>{overhead.table(python)}</div>"])
+
+
+def memory_section(kept: Memory) -> str:
+    return "\n".join(
+        [
+            f"<h2 id={MEMORY}>{html.escape(memory.TITLE)}</h2>",
+            f"<p>{html.escape(memory.sentence(kept))}</p>",
+            f"<div class=scroll>{memory.table(kept)}</div>",
+            f"<p class=note><code>{html.escape(f'reliability {kept.command}')}</code></p>",
+        ]
+    )
 
 
 def target_lines(judged: list[Verdict]) -> list[str]:

@@ -48,7 +48,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let (mut findings, began) = (Vec::new(), Instant::now());
     let [connection_kb, queue_file_bytes] = idle(arguments, &mut findings)?;
-    let wal_bytes_max = grow(arguments, &mut findings)?;
+    let growth = grow(arguments, &mut findings)?;
     let Arguments { connections, writes, seed, json } = arguments;
     let replay = format!("memory --connections {connections} --writes {writes} --seed {seed}");
     let green = report(&findings, &replay, None);
@@ -57,7 +57,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         ("connection_kb", connection_kb),
         ("queue_file_bytes", queue_file_bytes),
         ("writes", *writes),
-        ("wal_bytes_max", wal_bytes_max),
+        ("writes_early", growth.writes_early),
+        ("writes_each", growth.writes_each),
+        ("growth_kb", growth.growth_kb),
+        ("wal_bytes_max", growth.wal_bytes_max),
     ];
     results::append(json.as_deref(), "memory", *seed, began, 0..1, figures)?;
     Ok(green)
@@ -98,8 +101,18 @@ fn idle(arguments: &Arguments, findings: &mut Vec<String>) -> Result<[u64; 2]> {
     Ok([each, bytes])
 }
 
-/// What the WAL grew to.
-fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<u64> {
+/// What became larger while processes wrote.
+#[derive(Default)]
+struct Growth {
+    /// After how many writes of a process its memory was looked at first, and last.
+    writes_early: u64,
+    writes_each: u64,
+    /// How much more it had then, the part that is no file's: of the process that grew more.
+    growth_kb: u64,
+    wal_bytes_max: u64,
+}
+
+fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<Growth> {
     let (_directory, database) = place()?;
     shell::create(&database)?;
     let mut ledger = Ledger::new(arguments.seed, true);
@@ -111,10 +124,11 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<u64> {
         writers.push(Writer::start(&grow, None)?);
     }
     let (end, wal) = (Instant::now() + WRITE_PATIENCE, format!("{}-wal", database.display()));
-    let mut wal_bytes = 0;
+    let mut growth = Growth::default();
     for mut writer in writers {
         while !writer.child.dies_within(LOOK_EVERY)? && Instant::now() < end {
-            wal_bytes = std::fs::metadata(&wal).map_or(0, |found| found.len()).max(wal_bytes);
+            let bytes = std::fs::metadata(&wal).map_or(0, |found| found.len());
+            growth.wal_bytes_max = growth.wal_bytes_max.max(bytes);
         }
         let told = told(&writer.child.heard(Transcript::clone));
         let number = writer.job.number;
@@ -125,15 +139,18 @@ fn grow(arguments: &Arguments, findings: &mut Vec<String>) -> Result<u64> {
             "writer {number}: {} kB ({} no file's) after {} writes, {} kB ({}) after {}",
             early[1], early[2], early[0], late[1], late[2], late[0]
         );
+        (growth.writes_early, growth.writes_each) = (early[0], late[0]);
+        growth.growth_kb = growth.growth_kb.max(late[2].saturating_sub(early[2]));
         if late[2] > early[2] + GROWTH_KB_LIMIT {
             findings.push(format!("the memory of writer {number} grew: {told:?}"));
         }
     }
-    println!("the WAL had {wal_bytes} bytes at most");
-    if wal_bytes > WAL_BYTES_LIMIT {
-        findings.push(format!("the WAL grew to {wal_bytes} bytes, and nobody read"));
+    let Growth { wal_bytes_max, .. } = growth;
+    println!("the WAL had {wal_bytes_max} bytes at most");
+    if wal_bytes_max > WAL_BYTES_LIMIT {
+        findings.push(format!("the WAL grew to {wal_bytes_max} bytes, and nobody read"));
     }
     findings.extend(unexpected_errors(&ledger, false));
     findings.extend(verdict::examine(&database, &ledger)?.findings);
-    Ok(wal_bytes)
+    Ok(growth)
 }
