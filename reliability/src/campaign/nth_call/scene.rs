@@ -68,9 +68,8 @@ impl Scene {
     /// False for a fault that would say nothing here.
     pub fn has_room_for(self, fault: &Fault) -> bool {
         match self {
-            Scene::Work => true,
             // The others would wait for a victim that has the turn, and sleeps in each operation.
-            Scene::Wal | Scene::Leader => !fault.takes_all_locks(),
+            Scene::Work | Scene::Wal | Scene::Leader => !fault.takes_all_locks(),
             Scene::QueueFile => !fault.takes_all_locks() && !fault.takes_all_memory(),
         }
     }
