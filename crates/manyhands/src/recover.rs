@@ -14,6 +14,8 @@
 //!   program has restarted the WAL in the few milliseconds since, the frame is gone: then the header's
 //!   change counter may still tell that nobody recovered anything, so that the frame was never seen. If
 //!   it does not, the owners are told that the outcome is unknown, for a guess could apply a write twice.
+//!   (Not a restart: the dead leader began the file, as the first writer does. Its salt is in the file then, and
+//!   not in the wal-index, where a recovery would have put it: nobody ever saw the frame.)
 //! * It announced nothing: there was no commit frame. Its death is what the leader's word and the locks say, and
 //!   that word may have been written over: then it lives, holds SQLite's write lock, and may yet commit. So
 //!   only who holds the write lock looks. If the queue is no longer sound, the leader's process may have
@@ -82,16 +84,16 @@ fn look_for(
     frame: &CommitFrame,
 ) -> Result<Fate, Error> {
     let header = executor.connection().wal_index();
-    let found = match executor.connection().wal_frame_header(frame.offset) {
+    let found = match Found::read(executor.connection(), frame) {
         Ok(found) => found,
         Err(error) => {
             executor.rollback()?;
             return Err(error.into());
         }
     };
-    let fate = header.map_or(Fate::Unknown, |header| fate(frame, &header, found));
-    let erase =
-        fate == Fate::NotCommitted && found == Some(frame.header) && !planted("left-frame-stays");
+    let fate = header.map_or(Fate::Unknown, |header| fate(frame, &header, &found));
+    let is_there = found.header == Some(frame.header);
+    let erase = fate == Fate::NotCommitted && is_there && !planted("left-frame-stays");
     let made_final = make_final(executor.connection(), erase.then_some(frame));
     executor.rollback()?;
     match made_final {
@@ -115,21 +117,46 @@ fn make_final(
     connection.sync_wal()
 }
 
+/// What the -wal file holds.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The header of the frame at the announced place.
+    pub(crate) header: Option<[u8; 24]>,
+    /// The salt with which the file begins.
+    pub(crate) salt: Option<[u8; 8]>,
+}
+
+impl Found {
+    fn read(
+        connection: &Connection,
+        frame: &CommitFrame,
+    ) -> Result<Found, manyhands_sqlite::Error> {
+        let header = connection.wal_frame_header(frame.offset)?;
+        // https://sqlite.org/fileformat2.html#the_write_ahead_log: the salt of the file is at 16.
+        let begin = connection.wal_frame_header(0)?;
+        let salt = begin.and_then(|begin| begin[16..24].try_into().ok());
+        Ok(Found { header, salt })
+    }
+}
+
 /// More commits than another program can make between a leader's death and its successor's look.
 const CHANGES_SINCE_DEATH_MAX: u32 = 20_000;
 
 /// The rule above, for an announced frame that was not sealed.
-pub(crate) fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: Option<[u8; 24]>) -> Fate {
+pub(crate) fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: &Found) -> Fate {
     let covered =
         header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
-    if frame.header[8..16] != header.salt {
+    let salt = &frame.header[8..16];
+    if salt != header.salt && found.salt.is_some_and(|begins| salt == begins) {
+        Fate::NotCommitted
+    } else if salt != header.salt {
         // The WAL was restarted since. A recovery starts the change counter at 0: if the counter is
         // past a number that nobody can have reached since, there was none, and the frame was lost.
         let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
         let known = !recovered || planted("restart-is-lost");
         if known { Fate::NotCommitted } else { Fate::Unknown }
     } else if (covered || planted("written-is-committed"))
-        && (found == Some(frame.header) || planted("covered-is-committed"))
+        && (found.header == Some(frame.header) || planted("covered-is-committed"))
     {
         Fate::Committed
     } else {
@@ -166,8 +193,9 @@ pub(crate) mod tests {
     /// or another program's commits came.
     #[test]
     fn the_fate_of_an_announced_frame() {
-        let check = |header: WalIndexHeader, found, expected| {
-            assert_eq!(fate(&frame(), &header, found), expected, "{header:?} {found:?}");
+        let check = |index: WalIndexHeader, header, expected| {
+            let found = Found { header, salt: Some(index.salt) };
+            assert_eq!(fate(&frame(), &index, &found), expected, "{index:?} {found:?}");
         };
         let same = Some(frame().header);
         // Not published, nobody wrote since.
@@ -185,9 +213,14 @@ pub(crate) mod tests {
         check(index(18, 5, [0; 8]), same, Fate::Unknown);
         // The same, and the counter tells that there was no recovery.
         let old = CommitFrame { change: 50_000, ..frame() };
-        assert_eq!(fate(&old, &index(50_003, 5, [0; 8]), same), Fate::NotCommitted);
+        let found = Found { header: same, salt: Some([0; 8]) };
+        assert_eq!(fate(&old, &index(50_003, 5, [0; 8]), &found), Fate::NotCommitted);
         // The same, and there was one.
-        assert_eq!(fate(&old, &index(3, 5, [0; 8]), same), Fate::Unknown);
+        assert_eq!(fate(&old, &index(3, 5, [0; 8]), &found), Fate::Unknown);
+        // The leader began the file, and nobody has seen it. Its batch was called unknown: it was taken for a
+        // restart. Found by `reliability nth-call`, with `fdatasync:KILL:3:once`.
+        let began = Found { header: same, salt: Some(SALT) };
+        assert_eq!(fate(&frame(), &index(2, 0, [0; 8]), &began), Fate::NotCommitted);
     }
 
     fn soon() -> Deadline {
