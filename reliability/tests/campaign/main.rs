@@ -107,7 +107,7 @@ fn the_shell_writes_beside_a_full_queue() {
 /// checkpoints and the shell meanwhile.
 #[test]
 fn transactions_are_serial() {
-    check(&["isolation", "--transactions", "2640000", "--seconds", "240"]);
+    check(&["isolation", "--transactions", "2640000", "--seconds", "300"]);
 }
 
 /// The same, judged by a checker that was written by others for any database.
