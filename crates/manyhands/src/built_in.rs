@@ -1,6 +1,6 @@
 //! The SQL functions that SQLite itself brings: whether another connection answers the same.
 //!
-//! The list is that of the SQLite that is compiled in (https://sqlite.org/pragma.html#pragma_function_list). To ask SQLite
+//! The list is that of the SQLite that is compiled in (<https://sqlite.org/pragma.html#pragma_function_list>). To ask SQLite
 //! costs a process more than its first write, and a connection knows what an application has added, too. Who compiles
 //! SQLite with other functions sees the test below fail.
 

@@ -115,7 +115,7 @@ fn find(
 }
 
 /// Whether the primary key has an index. Then it is no name of the rowid: it has two columns, another type, or
-/// is the `INTEGER PRIMARY KEY DESC` that is none (https://sqlite.org/lang_createtable.html#rowid).
+/// is the `INTEGER PRIMARY KEY DESC` that is none (<https://sqlite.org/lang_createtable.html#rowid>).
 fn has_key_index(connection: &Connection, table: &str) -> Result<bool, sqlite::Error> {
     let mut list = connection.prepare_one(&format!("PRAGMA main.index_list({})", quote(table)))?;
     while list.step()? == Step::Row {
