@@ -23,6 +23,7 @@ pub mod stopped;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -119,6 +120,21 @@ pub fn job(database: &Path, act: Act, number: i64, seed: u64) -> worker::Argumen
         count: 0,
         synchronous: "FULL".to_owned(),
     }
+}
+
+/// Lets so many threads do the same work beside each other, each until nothing is left. When all have ended, the
+/// first error is told.
+pub fn beside_each_other(jobs: u64, work: impl Fn() -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs).map(|_| scope.spawn(&work)).collect();
+        let mut ends = threads.into_iter().map(|it| it.join().expect("a thread of work panicked"));
+        ends.try_for_each(|end| end)
+    })
+}
+
+/// A thread that panicked is told by its end; what it left is looked at all the same.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Copies files and directories.

@@ -10,7 +10,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-use super::{END_PATIENCE, Writer, copy_directory, job, memory_directory, results};
+use super::{
+    END_PATIENCE, Writer, beside_each_other, copy_directory, job, lock, memory_directory, results,
+};
 use crate::crash_images::examination::{Choices, Examined, choose_begin, examine, ledger_at_start};
 use crate::crash_images::image::Mode;
 use crate::crash_images::planted;
@@ -120,11 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             }
         }
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
-        let mut ends = threads.into_iter().map(|it| it.join().expect("an examiner panicked"));
-        ends.try_for_each(|end| end)
-    })?;
+    beside_each_other(arguments.jobs, work)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
     let resume = next.into_inner();
     let green = print(arguments, &tallies, began.elapsed().as_secs_f64(), resume);
@@ -153,10 +151,6 @@ fn figures(tallies: &BTreeMap<Workload, Tally>) -> BTreeMap<String, u64> {
         }
     }
     figures
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tally {

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -16,7 +16,7 @@ use fastrand::Rng;
 use tempfile::TempDir;
 
 use super::crew::{Crew, log_path};
-use super::{memory_directory, report, results};
+use super::{beside_each_other, lock, memory_directory, report, results};
 use crate::isolation::call::SCHEMA;
 use crate::isolation::dice::Kind;
 use crate::isolation::log::{self, Told};
@@ -153,12 +153,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
-        let mut ends =
-            threads.into_iter().map(|it| it.join().expect("a thread of rounds panicked"));
-        ends.try_for_each(|end| end)
-    })?;
+    beside_each_other(arguments.jobs, work)?;
     let tally = lock(&tally);
     print(&tally, began.elapsed().as_secs_f64());
     let figures = [
@@ -175,10 +170,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let json = arguments.json.as_deref();
     results::append(json, "isolation", arguments.seed, began, rounds, figures)?;
     Ok(tally.red == 0)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn print(tally: &Tally, seconds: f64) {

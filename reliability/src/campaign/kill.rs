@@ -21,7 +21,7 @@ use manyhands_queue::crash::POINTS;
 pub use self::fate::Fate;
 pub use self::round::{Round, play};
 
-use super::{median_and_max, report, results};
+use super::{beside_each_other, lock, median_and_max, report, results};
 
 /// The longest pause of the survivors that is no finding. Timings decide nothing: this is a hang.
 const PAUSE_LIMIT_MS: f64 = 5_000.0;
@@ -126,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
                 round.findings.push(format!("the survivors stood still for {gap:.0} ms"));
             }
             // Told as a whole.
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut total = lock(&total);
             if arguments.verbose || !round.findings.is_empty() {
                 println!(
                     "round {number}: {told}: {} deaths, {} acknowledged, {} rows, gap {gap:?} ms",
@@ -140,12 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             total.red += u64::from(!report(&round.findings, &replay, Some(round.directory)));
         }
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
-        let mut ends =
-            threads.into_iter().map(|it| it.join().expect("a thread of rounds panicked"));
-        ends.try_for_each(|end| end)
-    })?;
+    beside_each_other(arguments.jobs, work)?;
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     total.print();
     println!("{} rounds, {} with findings", arguments.rounds, total.red);

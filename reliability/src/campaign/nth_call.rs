@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,7 +23,9 @@ use fastrand::Rng;
 use self::fault::CALLS;
 pub use self::fault::Fault;
 use self::scene::{Scene, Stage};
-use super::{KILLED, Writer, copy_directory, job, memory_directory, results};
+use super::{
+    KILLED, Writer, beside_each_other, copy_directory, job, lock, memory_directory, results,
+};
 use crate::crash_images::recording::Recorder;
 use crate::crash_images::witness::Witness;
 use crate::ledger::{Failure, Ledger};
@@ -145,11 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(work)).collect();
-        let mut ends = threads.into_iter().map(|it| it.join().expect("a thread of cases panicked"));
-        ends.try_for_each(|end| end)
-    })?;
+    beside_each_other(arguments.jobs, work)?;
     if arguments.verbose {
         for (text, count) in &*lock(&errors) {
             println!("{count:6} {text}");
@@ -157,10 +155,6 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let resume = next.into_inner().min(end);
     print(arguments, &lock(&tallies), began, resume, cases.len())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The cases: all that a run without faults comes to, or a part of them. In any order: those that wait long are of
