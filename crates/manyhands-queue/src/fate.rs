@@ -6,7 +6,8 @@
 //! | batch          | when the batch begins                  | the two below speak of an earlier batch   |
 //! | frame_*        | before the commit frame is written     | `announced` still names an earlier batch  |
 //! | announced      | after frame_*                          | the successor looks for that frame        |
-//! | sealed         | when the commit can no longer fail     | the batch is committed                    |
+//! | publishing     | when readers may begin to see it       | the same; and somebody may have seen it   |
+//! | sealed         | when nothing can undo the commit       | the batch is committed                    |
 //!
 //! What can go wrong: the evidence may be gone, because another program restarted the WAL. Then the
 //! fate is [`Fate::Unknown`], and the owners are told so.
@@ -16,6 +17,9 @@ use crate::leader::Lead;
 use crate::planted::planted;
 use crate::queue::Queue;
 use crate::sync::Ordering;
+
+/// The bit above the change counter of an announced frame that is being published.
+const PUBLISHING: u64 = 1 << 32;
 
 /// The commit frame of a batch, announced before it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +35,10 @@ pub struct CommitFrame {
 /// What is known of a batch whose leader died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unresolved {
-    /// Its commit could no longer fail.
+    /// Its commit is published, whole.
     Sealed,
+    /// The same as the next, and others may have seen the commit without having recovered it.
+    Publishing(CommitFrame),
     /// The commit frame may have been written: look for it.
     Announced(CommitFrame),
     /// No commit frame was written.
@@ -71,11 +77,14 @@ impl Lead {
         for (bytes, word) in header.chunks_exact_mut(8).zip(&record.frame_header) {
             bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        Unresolved::Announced(CommitFrame {
-            offset: record.frame_offset.load(Ordering::Relaxed),
-            header,
-            change: record.frame_change.load(Ordering::Relaxed) as u32,
-        })
+        let change = record.frame_change.load(Ordering::Relaxed);
+        let offset = record.frame_offset.load(Ordering::Relaxed);
+        let frame = CommitFrame { offset, header, change: change as u32 };
+        if change & PUBLISHING == 0 {
+            Unresolved::Announced(frame)
+        } else {
+            Unresolved::Publishing(frame)
+        }
     }
 }
 
@@ -97,7 +106,17 @@ impl Queue {
         crash::point("announced");
     }
 
-    /// The leader says that its batch's commit can no longer fail. See [`Queue::announce`].
+    /// The leader says that the commit that it has announced is about to be there for all. See
+    /// [`Queue::announce`].
+    pub fn publishing(&self) {
+        let record = &self.region.shared().header.batch;
+        if !planted("publish-unsaid") {
+            record.frame_change.fetch_or(PUBLISHING, Ordering::Release);
+        }
+        crash::point("half-published");
+    }
+
+    /// The leader says that nothing can undo its batch's commit. See [`Queue::announce`].
     pub fn seal(&self) {
         let record = &self.region.shared().header.batch;
         record.sealed.store(record.batch.load(Ordering::Relaxed), Ordering::Release);

@@ -15,11 +15,12 @@
 //!          208  leader_pid       u64
 //!          216  leader_label     5 u64
 //!          256  batch            u64   number of the batch that is being executed, or was last
-//!          264  sealed           u64   the batch whose commit can no longer fail
+//!          264  sealed           u64   the batch whose commit nothing can undo
 //!          272  announced        u64   the batch that the next six words speak of
 //!          280  frame_offset     u64   where in the -wal file its commit frame goes
 //!          288  frame_header     3 u64 the frame's 24 bytes of header
-//!          312  frame_change     u64   the wal-index's change counter before the commit
+//!          312  frame_change     u64   the wal-index's change counter before the commit, 32 bits; bit 32: the
+//!                                commit is being published
 //!          320  slot_hint        u64   where to look for a free slot, and where nobody else does
 //!          328  member_hint      u64   where to look for a free member number
 //!          336  free_waiters     u32   threads that wait for a free slot
@@ -70,7 +71,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 5;
+pub const LAYOUT: u64 = 6;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]

@@ -37,7 +37,8 @@ use libsqlite3_sys as ffi;
 use crate::planted::planted;
 use crate::wal_index::{Header, READ_MARKS, View, WalIndexHeader};
 
-const WRITE_LOCK: c_int = 0;
+/// SQLite's number of the lock to write.
+pub(crate) const WRITE_LOCK: c_int = 0;
 const READ_LOCK_FIRST: c_int = 3;
 
 /// What came of a promotion.

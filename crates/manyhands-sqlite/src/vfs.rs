@@ -8,12 +8,14 @@
 //!    (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
 //! 2. [`CommitStage::Written`]: the frame is in the file.
 //! 3. [`CommitStage::Synced`]: the file was synced (at `synchronous=FULL`).
-//! 4. [`CommitStage::Sealed`]: the commit can no longer fail. SQLite publishes a commit by writing the
-//!    wal-index header twice, with a memory barrier between. At the barrier the first copy is written
-//!    and the second is not. Whoever finds the two unequal recovers the wal-index from the -wal file
-//!    and finds the commit frame there. So from the barrier on, the transaction is committed, also if
-//!    its process dies before it writes the second copy. That goes for the shared page itself, so a
-//!    connection that is observed is never armed (`fork_vfs`).
+//! 4. [`CommitStage::HalfPublished`]: SQLite publishes a commit by writing the wal-index header twice, with a
+//!    memory barrier between: the second copy is written, and the first is not. Who begins to read now finds
+//!    the two unequal, and recovers the wal-index from the -wal file, with the commit frame. But a connection
+//!    that reads already goes by the first copy alone: if the process dies here, such a one may take the write
+//!    lock and overwrite the frame.
+//! 5. [`CommitStage::Sealed`]: both copies are written, and SQLite is about to give the write lock back. Until
+//!    then nobody can write, or restart the WAL: the transaction stays, also if its process dies now. That goes
+//!    for the shared page itself, so a connection that is observed is never armed (`fork_vfs`).
 //!
 //! What always holds: a stage is told only between the commit frame and the end of its transaction;
 //! any error, lock or unlock forgets a frame that was announced. And when SQLite gives the write lock back
@@ -28,7 +30,7 @@ use libsqlite3_sys as ffi;
 
 use crate::Error;
 use crate::fork_control;
-use crate::fork_vfs::{Fork, LockAnswer};
+use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
 use crate::planted::planted;
 use crate::unpublished::{Unpublished, is_commit};
 
@@ -68,7 +70,9 @@ pub enum CommitStage {
     Written,
     /// The -wal file is synced.
     Synced,
-    /// The commit can no longer fail.
+    /// One copy of the wal-index header has the commit, and the other, by which readers go, has not.
+    HalfPublished,
+    /// Nothing can undo the commit any more.
     Sealed,
 }
 
@@ -90,6 +94,8 @@ struct ShimFile {
     observer: *const Arc<dyn CommitObserver>,
     /// Of a database file: an announced commit frame is on its way.
     announced: bool,
+    /// Of a database file: that commit is published as soon as the header's first copy is written.
+    published: bool,
     /// Of a database file: a commit frame that is not published yet, observed or not.
     unpublished: Unpublished,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
@@ -195,6 +201,7 @@ unsafe extern "C" fn open(
         main,
         observer: ptr::null(),
         announced: false,
+        published: false,
         unpublished: Unpublished::default(),
         fork: Fork::default(),
     };
@@ -389,6 +396,7 @@ unsafe extern "C" fn file_control(
             let shim = shim(file);
             shim.observer = argument.cast();
             shim.announced = false;
+            shim.published = false;
             ffi::SQLITE_OK
         }
         CONTROL_FORK => {
@@ -438,10 +446,14 @@ unsafe extern "C" fn shm_lock(
     flags: c_int,
 ) -> c_int {
     shim(file).announced = false;
+    let published = core::mem::take(&mut shim(file).published);
     // A commit that failed without a word to the VFS, for lack of memory: nobody listens to an error here.
     let _ = shim(file).unpublished.take_back(ffi::SQLITE_OK);
     if let LockAnswer::Imaginary(code) = shim(file).fork.lock(offset, count, flags) {
         return code;
+    }
+    if published && offset == WRITE_LOCK && flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+        shim(file).tell(CommitStage::Sealed);
     }
     let code = pass!(file, xShmLock, offset, count, flags);
     if code == ffi::SQLITE_OK || flags & ffi::SQLITE_SHM_UNLOCK != 0 {
@@ -457,7 +469,11 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
     let main = shim(file);
     main.unpublished.forget();
     if core::mem::take(&mut main.announced) {
-        main.tell(CommitStage::Sealed);
+        main.tell(CommitStage::HalfPublished);
+        main.published = !planted("seal-at-the-barrier");
+        if !main.published {
+            main.tell(CommitStage::Sealed);
+        }
     }
 }
 

@@ -115,10 +115,8 @@ impl CommitObserver for CommitNews {
             }),
             CommitStage::Written => crash::point("frame-written"),
             CommitStage::Synced => crash::point("synced"),
-            CommitStage::Sealed => {
-                crash::point("half-published");
-                self.0.seal();
-            }
+            CommitStage::HalfPublished => self.0.publishing(),
+            CommitStage::Sealed => self.0.seal(),
         }
     }
 }

@@ -3,17 +3,17 @@
 //! SQLite itself knows: a transaction is committed when the wal-index header covers its commit
 //! frame. The dead leader told the queue how far it had come (see `manyhands_sqlite::vfs`):
 //!
-//! * It *sealed* the batch: the commit could no longer fail.
-//! * It *announced* the commit frame and did not seal. It died before the memory barrier between the
-//!   two copies of the wal-index header. Either it had not begun to write the first copy: then nobody
-//!   ever saw the frame, and the next writer overwrites it. Or it died in the few nanoseconds between
-//!   the first copy and the seal: then the two copies differ, and whoever next used the database
-//!   recovered the wal-index from the file, frame included. So the batch is committed exactly if the
-//!   header covers the place, and the very frame, checksum included, is there. (Another program would
-//!   have to write the same pages, byte for byte, in the same place to deceive this.) If another
-//!   program has restarted the WAL in the few milliseconds since, the frame is gone: then the header's
-//!   change counter may still tell that nobody recovered anything, so that the frame was never seen. If
-//!   it does not, the owners are told that the outcome is unknown, for a guess could apply a write twice.
+//! * It *sealed* the batch: both copies of the wal-index header had it, and it had the write lock. Nothing can
+//!   undo such a commit.
+//! * It *announced* the commit frame and did not seal. Either it had not begun to write the header: then nobody
+//!   ever saw the frame, and the next writer overwrites it. Or it died in the few nanoseconds between the two
+//!   copies: then whoever begins to read recovers the wal-index from the file, frame included; but somebody who
+//!   read already may have taken the write lock before, and overwritten it. Or both copies were written. So the
+//!   batch is committed exactly if the header covers the place, and the very frame, checksum included, is there.
+//!   (Another program would have to write the same pages, byte for byte, in the same place to deceive this.) If
+//!   another program has restarted the WAL in the few milliseconds since, the frame is gone. If the leader had not
+//!   begun to *publish*, only a recovery can have shown the frame: the header's change counter may still tell that
+//!   there was none. Else the owners are told that the outcome is unknown, for a guess could apply a write twice.
 //!   (Not a restart: the dead leader began the file, as the first writer does. Its salt is in the file then, and
 //!   not in the wal-index, where a recovery would have put it: nobody ever saw the frame.)
 //! * It announced nothing: there was no commit frame. Its death is what the leader's word and the locks say, and
@@ -51,9 +51,15 @@ pub(crate) fn settle(
         Unresolved::Sealed if planted("sealed-is-lost") => Fate::NotCommitted,
         Unresolved::Sealed => Fate::Committed,
         Unresolved::Unannounced if planted("unannounced-is-committed") => Fate::Committed,
-        Unresolved::Announced(_) if planted("announced-is-committed") => Fate::Committed,
-        Unresolved::Announced(_) if planted("announced-is-lost") => Fate::NotCommitted,
-        Unresolved::Unannounced | Unresolved::Announced(_) => look(file, lead, deadline)?,
+        Unresolved::Announced(_) | Unresolved::Publishing(_)
+            if planted("announced-is-committed") =>
+        {
+            Fate::Committed
+        }
+        Unresolved::Announced(_) | Unresolved::Publishing(_) if planted("announced-is-lost") => {
+            Fate::NotCommitted
+        }
+        _ => look(file, lead, deadline)?,
     };
     tracing::info!(?fate, "settled the batch of a leader that died");
     lead.resolve(fate);
@@ -70,7 +76,8 @@ fn look(file: &DatabaseFile, lead: &Lead, deadline: Deadline) -> Result<Fate, Er
         Unresolved::Sealed => Fate::Committed,
         Unresolved::Unannounced if lead.queue().is_sound() => Fate::NotCommitted,
         Unresolved::Unannounced => Fate::Unknown,
-        Unresolved::Announced(frame) => return look_for(file, executor, &frame),
+        Unresolved::Announced(frame) => return look_for(file, executor, &frame, false),
+        Unresolved::Publishing(frame) => return look_for(file, executor, &frame, true),
     };
     executor.rollback()?;
     Ok(fate)
@@ -82,6 +89,7 @@ fn look_for(
     file: &DatabaseFile,
     executor: &mut Executor,
     frame: &CommitFrame,
+    publishing: bool,
 ) -> Result<Fate, Error> {
     let header = executor.connection().wal_index();
     let found = match Found::read(executor.connection(), frame) {
@@ -91,7 +99,7 @@ fn look_for(
             return Err(error.into());
         }
     };
-    let fate = header.map_or(Fate::Unknown, |header| fate(frame, &header, &found));
+    let fate = header.map_or(Fate::Unknown, |header| fate(frame, publishing, &header, &found));
     let is_there = found.header == Some(frame.header);
     let erase = fate == Fate::NotCommitted && is_there && !planted("left-frame-stays");
     let made_final = make_final(executor.connection(), erase.then_some(frame));
@@ -143,17 +151,21 @@ impl Found {
 const CHANGES_SINCE_DEATH_MAX: u32 = 20_000;
 
 /// The rule above, for an announced frame that was not sealed.
-pub(crate) fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: &Found) -> Fate {
+pub(crate) fn fate(
+    frame: &CommitFrame,
+    publishing: bool,
+    header: &WalIndexHeader,
+    found: &Found,
+) -> Fate {
     let covered =
         header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
     let salt = &frame.header[8..16];
-    if salt != header.salt && found.salt.is_some_and(|begins| salt == begins) {
-        Fate::NotCommitted
-    } else if salt != header.salt {
-        // The WAL was restarted since. A recovery starts the change counter at 0: if the counter is
-        // past a number that nobody can have reached since, there was none, and the frame was lost.
+    if salt != header.salt {
+        // The WAL was restarted since, or the leader began the file. A recovery starts the change counter at 0: if
+        // the counter is past a number that nobody can have reached since, there was none, and the frame was lost.
         let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
-        let known = !recovered || planted("restart-is-lost");
+        let began = found.salt.is_some_and(|begins| salt == begins) && !follows(&header.salt, salt);
+        let known = !publishing && (!recovered || began) || planted("restart-is-lost");
         if known { Fate::NotCommitted } else { Fate::Unknown }
     } else if (covered || planted("written-is-committed"))
         && (found.header == Some(frame.header) || planted("covered-is-committed"))
@@ -162,6 +174,15 @@ pub(crate) fn fate(frame: &CommitFrame, header: &WalIndexHeader, found: &Found) 
     } else {
         Fate::NotCommitted
     }
+}
+
+/// True when a restart of a WAL with salt `before` gave the wal-index `salt`: the first of the two numbers is one
+/// more (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.4). The file follows a moment later, and if
+/// who restarts dies in it, the next one restarts again.
+fn follows(salt: &[u8], before: &[u8]) -> bool {
+    const RESTARTS_MAX: u32 = 1000;
+    let number = |salt: &[u8]| salt.first_chunk().map_or(0, |number| u32::from_be_bytes(*number));
+    (1..=RESTARTS_MAX).contains(&number(salt).wrapping_sub(number(before)))
 }
 
 #[cfg(test)]
@@ -195,16 +216,16 @@ pub(crate) mod tests {
     fn the_fate_of_an_announced_frame() {
         let check = |index: WalIndexHeader, header, expected| {
             let found = Found { header, salt: Some(index.salt) };
-            assert_eq!(fate(&frame(), &index, &found), expected, "{index:?} {found:?}");
+            assert_eq!(fate(&frame(), false, &index, &found), expected, "{index:?} {found:?}");
         };
         let same = Some(frame().header);
         // Not published, nobody wrote since.
         check(index(17, 4, SALT), same, Fate::NotCommitted);
         // Published half; a recovery found the frame.
         check(index(0, 5, SALT), same, Fate::Committed);
-        // The same, and other programs have committed a lot since.
+        // The same, or published whole, and other programs have committed a lot since.
         check(index(30, 9, SALT), same, Fate::Committed);
-        // Not published; another program wrote something else there.
+        // Not published, or half; another connection wrote something else there.
         check(index(18, 5, SALT), Some([7; 24]), Fate::NotCommitted);
         // A recovery found only older frames.
         check(index(0, 4, SALT), same, Fate::NotCommitted);
@@ -214,13 +235,20 @@ pub(crate) mod tests {
         // The same, and the counter tells that there was no recovery.
         let old = CommitFrame { change: 50_000, ..frame() };
         let found = Found { header: same, salt: Some([0; 8]) };
-        assert_eq!(fate(&old, &index(50_003, 5, [0; 8]), &found), Fate::NotCommitted);
+        assert_eq!(fate(&old, false, &index(50_003, 5, [0; 8]), &found), Fate::NotCommitted);
         // The same, and there was one.
-        assert_eq!(fate(&old, &index(3, 5, [0; 8]), &found), Fate::Unknown);
+        assert_eq!(fate(&old, false, &index(3, 5, [0; 8]), &found), Fate::Unknown);
+        // It was published, or as good as: then others needed no recovery to see it.
+        assert_eq!(fate(&old, true, &index(50_003, 5, [0; 8]), &found), Fate::Unknown);
+        assert_eq!(fate(&frame(), true, &index(18, 5, SALT), &found), Fate::Committed);
+        assert_eq!(fate(&frame(), true, &index(17, 4, SALT), &found), Fate::NotCommitted);
         // The leader began the file, and nobody has seen it. Its batch was called unknown: it was taken for a
         // restart. Found by `reliability nth-call`, with `fdatasync:KILL:3:once`.
         let began = Found { header: same, salt: Some(SALT) };
-        assert_eq!(fate(&frame(), &index(2, 0, [0; 8]), &began), Fate::NotCommitted);
+        assert_eq!(fate(&frame(), false, &index(2, 0, [0; 8]), &began), Fate::NotCommitted);
+        // A recovery had found the frame, and who then restarted the WAL died before the file said so.
+        let restarted = [1, 2, 3, 5, 0, 0, 0, 0];
+        assert_eq!(fate(&frame(), false, &index(0, 0, restarted), &began), Fate::Unknown);
     }
 
     fn soon() -> Deadline {

@@ -83,7 +83,8 @@ pub struct IndexHeader {
 /// The -shm file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
-    /// In the order in which they are written. Readers trust them only when they are equal.
+    /// The second is written first. Who begins trusts them only when they are equal; who reads already goes by the
+    /// first when it takes the write lock.
     pub copies: [IndexHeader; 2],
     /// Frames that are in the database file (`nBackfill`).
     pub backfilled: u8,

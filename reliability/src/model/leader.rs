@@ -111,7 +111,8 @@ impl Protocol {
         let covered = frame.place < header.frame_last;
         if frame.header.salt != header.salt {
             let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
-            let known = !recovered || self.has(Mutation::RestartIsLost);
+            let unseen = !recovered && !state.shared.publishing;
+            let known = unseen || self.has(Mutation::RestartIsLost);
             if known { Fate::NotCommitted } else { Fate::Unknown }
         } else if covered && (found == Some(frame.header) || self.has(Mutation::AnyFrameIsTheFrame))
         {

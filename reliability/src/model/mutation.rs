@@ -7,6 +7,10 @@ pub enum Mutation {
     SkipAnnouncement,
     /// The leader says that the commit cannot fail before it has written it.
     SealEarly,
+    /// The leader does not say that it is about to publish its commit.
+    PublishUnsaid,
+    /// The leader says that nothing can undo the commit when one copy of the header has it.
+    SealAtTheBarrier,
     /// The successor looks for the frame of a sealed batch, too.
     IgnoreSeal,
     /// The successor takes an announced batch for committed.

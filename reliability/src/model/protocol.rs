@@ -193,7 +193,8 @@ impl Protocol {
             return;
         }
         let left = state.left;
-        if left.stock_writes > 0 && self.may_begin(state) {
+        // A program that reads already may take the write lock whatever the last writer left.
+        if left.stock_writes > 0 && (self.may_begin(state) || self.may_begin_late(state)) {
             actions.push(Action::StockBegins);
         }
         if self.may_checkpoint(state) {
@@ -263,6 +264,7 @@ impl Protocol {
                 holder: None,
                 unresolved: false,
                 announced: None,
+                publishing: false,
                 sealed: true,
             },
             leading: None,

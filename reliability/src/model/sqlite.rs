@@ -16,6 +16,12 @@ impl Protocol {
         state.writer.is_none() && !state.files.is_torn()
     }
 
+    /// True when only who has begun to read before can take the write lock: the last writer died between the copies
+    /// of the header.
+    pub fn may_begin_late(&self, state: &State) -> bool {
+        state.writer.is_none() && state.files.is_torn()
+    }
+
     /// `BEGIN IMMEDIATE`.
     pub fn begin(&self, state: &mut State, who: Who, is_batch: bool) {
         let header = state.files.index.copies[0];
@@ -33,6 +39,7 @@ impl Protocol {
         let late = is_ours && self.has(Mutation::VisibleBeforeDurable);
         let syncs = self.synchronous(writer.who) == Synchronous::Full
             && !(is_ours && self.has(Mutation::NoSync));
+        let early = self.has(Mutation::SealAtTheBarrier);
         let frame = if writer.is_batch && !self.has(Mutation::SkipAnnouncement) {
             Stage::Announced
         } else {
@@ -49,10 +56,13 @@ impl Protocol {
             Stage::FrameHeaderWritten => Stage::FrameWritten,
             Stage::FrameWritten if syncs && !late => Stage::Synced,
             Stage::FrameWritten | Stage::Synced => Stage::HalfPublished,
-            Stage::HalfPublished if writer.is_batch => Stage::Sealed,
-            Stage::HalfPublished | Stage::Sealed => Stage::Published,
-            Stage::Published if late => Stage::SyncedLate,
-            Stage::Published | Stage::SyncedLate => return None,
+            Stage::HalfPublished if writer.is_batch => Stage::Publishing,
+            Stage::Publishing if early => Stage::Sealed,
+            Stage::HalfPublished | Stage::Publishing => Stage::Published,
+            Stage::Published if writer.is_batch && !early => Stage::Sealed,
+            Stage::Sealed if early => Stage::Published,
+            Stage::Published | Stage::Sealed if late => Stage::SyncedLate,
+            Stage::Published | Stage::Sealed | Stage::SyncedLate => return None,
         })
     }
 
@@ -74,7 +84,7 @@ impl Protocol {
         let salt = writer.header.salt + 1;
         writer.header = IndexHeader { salt, frame_last: 0, checksum: 0, ..writer.header };
         writer.stage = Stage::RestartHalf;
-        state.files.index.copies[0] = writer.header;
+        state.files.index.copies[1] = writer.header;
     }
 
     /// One step of a commit (`sqlite3WalFrames`, `vfs::announce`, `vfs::shm_barrier`).
@@ -87,7 +97,7 @@ impl Protocol {
         match stage {
             Stage::Executing | Stage::RestartHalf => {}
             Stage::Restarted => {
-                files.index.copies[1] = *header;
+                files.index.copies[0] = *header;
                 files.index.backfilled = 0;
             }
             Stage::HeaderWritten => files.wal_salt.now = header.salt,
@@ -95,6 +105,7 @@ impl Protocol {
             Stage::Announced => {
                 let change = header.change;
                 state.shared.announced = Some(CommitFrame { place, header: next, change });
+                state.shared.publishing = false;
                 state.shared.sealed = self.has(Mutation::SealEarly);
             }
             Stage::FrameHeaderWritten => {
@@ -108,10 +119,13 @@ impl Protocol {
                 header.frame_last += 1;
                 header.change += 1;
                 header.checksum = next.checksum;
-                files.index.copies[0] = *header;
+                files.index.copies[1] = *header;
             }
+            Stage::Publishing => {
+                state.shared.publishing = !self.has(Mutation::PublishUnsaid);
+            }
+            Stage::Published => files.index.copies[0] = *header,
             Stage::Sealed => state.shared.sealed = true,
-            Stage::Published => files.index.copies[1] = *header,
         }
         writer.stage = stage;
         state.writer = Some(writer);

@@ -70,8 +70,9 @@ pub struct Shared {
     /// The leader's word.
     pub holder: Option<Client>,
     pub unresolved: bool,
-    /// The batch record: whether these two speak of the last batch.
+    /// The batch record: whether these three speak of the last batch.
     pub announced: Option<CommitFrame>,
+    pub publishing: bool,
     pub sealed: bool,
 }
 
@@ -92,6 +93,8 @@ pub enum Stage {
     FrameWritten,
     Synced,
     HalfPublished,
+    /// [`CommitStage::HalfPublished`](manyhands_sqlite::vfs::CommitStage).
+    Publishing,
     /// [`CommitStage::Sealed`](manyhands_sqlite::vfs::CommitStage).
     Sealed,
     Published,

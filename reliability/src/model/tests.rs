@@ -43,6 +43,8 @@ fn every_mutation_breaks_a_promise() {
     let cases = [
         (Mutation::SkipAnnouncement, beside.clone(), twice),
         (Mutation::SealEarly, beside.clone(), lost),
+        (Mutation::PublishUnsaid, beside.clone(), twice),
+        (Mutation::SealAtTheBarrier, beside.clone(), lost),
         (Mutation::IgnoreSeal, beside.clone(), unknown),
         (Mutation::AnnouncedIsCommitted, beside.clone(), lost),
         (Mutation::AnnouncedIsLost, beside.clone(), twice),

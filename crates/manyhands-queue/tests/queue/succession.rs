@@ -41,6 +41,8 @@ pub fn dying_leader(path: &Path, stage: &str) {
     die_at("executed");
     queue.announce(&FRAME);
     die_at("announced");
+    queue.publishing();
+    die_at("publishing");
     queue.seal();
     die_at("sealed");
     // To die in the middle of answering.
@@ -120,6 +122,8 @@ fn a_leader_dies_at_each_step() {
     check("executed", nothing, false, Waiting);
     check("announced", announced, false, Waiting);
     check("announced", announced, true, Answered);
+    check("publishing", Unresolved::Publishing(FRAME), false, Waiting);
+    check("publishing", Unresolved::Publishing(FRAME), true, Answered);
     check("sealed", Unresolved::Sealed, true, Answered);
     check("half answered", Unresolved::Sealed, true, Answered);
     check("answered", Unresolved::Sealed, true, Answered);

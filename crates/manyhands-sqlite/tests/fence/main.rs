@@ -5,6 +5,7 @@ mod fork;
 mod fork_vfs;
 mod parking;
 mod refused_commit;
+mod sealed;
 mod unreadable_frame;
 mod two_copies;
 

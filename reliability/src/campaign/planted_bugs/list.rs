@@ -46,6 +46,7 @@ const WRITTEN: &str = "kill --rounds 8 --deaths 1 --after-ms 150 --point frame-w
 const SYNCED: &str = "kill --rounds 8 --deaths 1 --after-ms 150 --point synced";
 const HALF: &str = "kill --rounds 10 --deaths 1 --after-ms 150 --point half-published";
 const SEALED: &str = "kill --rounds 6 --deaths 1 --after-ms 150 --point sealed";
+const MANY_SEALED: &str = "kill --rounds 30 --deaths 60 --after-ms 50 --point sealed";
 const COMMITTED: &str = "kill --rounds 6 --deaths 1 --after-ms 150 --point committed";
 const HAMMERED: &str = "kill --rounds 30 --deaths 1 --after-ms 100 --hammer --point announced";
 const STOPPED: &str = "stopped --rounds 2";
@@ -121,6 +122,16 @@ pub const BUGS: &[Bug] = &[
     ),
     quick("announced-is-lost", "an announced batch is taken for lost without a look", &[HALF]),
     quick("seal-early", "a batch is sealed before its commit frame is written", &[ANNOUNCED]),
+    slow(
+        "seal-at-the-barrier",
+        "a batch is sealed when one copy of the wal-index header has it",
+        &["test manyhands-sqlite sealed::", MANY_SEALED],
+    ),
+    slow(
+        "publish-unsaid",
+        "a leader does not say that it is about to publish",
+        &["test manyhands-queue a_leader_dies_at_each_step"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",
