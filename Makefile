@@ -167,8 +167,8 @@ check: setup
 bench: build build-reliability build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
 	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,threads-alone,threads --threads 1 --seconds 0.8 --repeat 9 --engines manyhands$(COMMA)stock)
-	$(call measure,threads-normal,threads --threads 1 --seconds 0.8 --repeat 9 --engines manyhands-normal$(COMMA)stock-normal)
+	$(call measure,threads-alone,threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands$(COMMA)stock)
+	$(call measure,threads-normal,threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands-normal$(COMMA)stock-normal)
 	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands$(COMMA)stock)
 	$(call measure-peers,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1,manyhands$(COMMA)stock-normal,$(COMMA)postgres)
 	$(call measure-peers,claim,claim --threads 64 --processes 8 --jobs 2000,manyhands$(COMMA)stock,$(COMMA)postgres-read-committed)
@@ -191,7 +191,7 @@ bench: build build-reliability build-peers develop-python
 bench-full: build build-reliability build-peers develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
 	$(call measure-peers,threads,threads $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,threads-alone,threads --threads 1 --repeat 9 $(CELL_SECONDS:%=--seconds %) --engines manyhands$(COMMA)stock)
+	$(call measure,threads-alone,threads --threads 1 --repeat 25 $(CELL_SECONDS:%=--seconds %) --engines manyhands$(COMMA)stock)
 	$(call measure,threads-normal,threads $(AT_LENGTH) --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
 	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 $(AT_LENGTH))
 	$(call measure-peers,clients,clients $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
