@@ -126,8 +126,9 @@ impl Fork {
         self.armed = armed;
         let shown = armed && self.snapshot.is_none() && !planted("old-header");
         if let Some(view) = self.private_view().filter(|_| shown) {
-            // Without this SQLite would begin with an old header, notice it, and begin anew.
-            view.refresh();
+            // Without this SQLite would begin with an old header, notice it, and begin anew. It looks again when it
+            // has a lock.
+            let _ = view.refresh();
         }
     }
 
@@ -240,16 +241,21 @@ impl Fork {
     pub(crate) fn locked(&mut self, offset: c_int, flags: c_int) {
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
         let reads = offset >= READ_LOCK_FIRST && flags & ffi::SQLITE_SHM_SHARED != 0;
+        if reads && taken && self.publishes {
+            // It writes, at the beginning of the WAL, and takes its read lock anew: with the marks as they are now.
+            self.share();
+        }
         let refreshes = taken && !self.publishes && !planted("old-header");
         if let Some(view) = self.private_view().filter(|_| refreshes) {
             let before = view.header();
-            view.refresh();
+            let whole = view.refresh();
             if reads {
                 // SQLite has gone by an older header: it will notice, and begin anew. It sleeps between,
-                // so the header may be old again: once more, and it sees the shared page.
+                // so the header may be old again: once more, and it sees the shared page. So it does when a
+                // writer has died between the two copies, or commits come too fast for a whole page.
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
-                if self.stale_begins >= 2 {
+                if self.stale_begins >= 2 || !whole {
                     self.share();
                 }
             }

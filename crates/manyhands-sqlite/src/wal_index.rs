@@ -188,23 +188,26 @@ impl View {
         self.private
     }
 
-    /// Makes a private first page like the shared one, headers first: so it never lacks an entry that the
-    /// header promises.
-    pub(crate) fn refresh(&self) {
-        // A writer that publishes at this moment needs nanoseconds; one that died here never ends, and
-        // SQLite shall see that.
+    /// Makes a private first page like the shared one at a moment at which nobody commits: what lies behind the
+    /// headers fits to them. False when there was none, and the page is a mixture.
+    #[must_use]
+    pub(crate) fn refresh(&self) -> bool {
+        // A writer that publishes at this moment needs nanoseconds; one that died here never ends.
         const TRIES_MAX: usize = 100;
         for _ in 0..TRIES_MAX {
             for index in 0..2 * HEADER_WORDS {
                 let word = self.word(self.live, index).load(Ordering::Acquire);
                 self.word(self.address, index).store(word, Ordering::Relaxed);
             }
+            self.copy_beyond_headers();
+            // Acquire: the headers are compared after the rest was read.
+            fence(Ordering::Acquire);
             if self.live_is(&self.header()) {
-                break;
+                return true;
             }
             core::hint::spin_loop();
         }
-        self.copy_beyond_headers();
+        false
     }
 
     /// Makes a private first page like the shared one, but for the headers, which are equal.
@@ -295,5 +298,64 @@ impl Drop for View {
         // SAFETY: mapped by `of`, and not used any more.
         let unmapped = unsafe { mm::munmap(self.address(), self.bytes) };
         debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A first region that nobody else has. It stays mapped.
+    fn memory() -> NonNull<c_void> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let mapped = unsafe {
+            mm::mmap_anonymous(core::ptr::null_mut(), REGION_BYTES, protection, MapFlags::SHARED)
+        };
+        NonNull::new(mapped.expect("memory")).expect("an address")
+    }
+
+    fn view(memory: NonNull<c_void>) -> View {
+        // SAFETY: a shared mapping of a region, which stays.
+        unsafe { View::of(memory) }.expect("a second mapping")
+    }
+
+    /// A reader was held up between the headers and what lies behind them. Meanwhile others committed, and a
+    /// checkpoint came further than its snapshot: it took the database file for as new as the snapshot, and saw
+    /// what had been there before.
+    #[test]
+    fn a_refreshed_page_is_of_one_moment() {
+        const COMMITS: u64 = 20_000;
+        let memory = memory();
+        let mut reader = view(memory);
+        // What is copied last.
+        let behind = reader.page_bytes / 8 - 1;
+        assert!(reader.make_private(&[0; HEADER_WORDS]));
+        let address = memory.as_ptr().expose_provenance();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || {
+                let memory = core::ptr::with_exposed_provenance_mut(address);
+                let writer = view(NonNull::new(memory).expect("an address"));
+                for commit in 1..=COMMITS {
+                    for index in [HEADER_WORDS, 0] {
+                        for word in index..index + HEADER_WORDS {
+                            writer.word(writer.live, word).store(commit, Ordering::Release);
+                        }
+                    }
+                    writer.word(writer.live, behind).store(commit, Ordering::Release);
+                    (0..commit % 1000).for_each(|_| core::hint::spin_loop());
+                }
+            });
+            while !writing.is_finished() {
+                if reader.refresh() {
+                    let header = reader.header();
+                    let newest = reader.word(reader.address, behind).load(Ordering::Relaxed);
+                    assert_eq!(header, [header[0]; HEADER_WORDS]);
+                    assert!(newest <= header[0], "{newest} behind {}", header[0]);
+                }
+            }
+        });
+        assert!(reader.refresh());
+        assert_eq!(reader.header(), [COMMITS; HEADER_WORDS]);
     }
 }
