@@ -333,7 +333,10 @@ fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) 
     if main.announced && is_commit(&header) {
         return;
     }
-    main.announced = is_commit(&header) && !main.observer.is_null();
+    // Where a transaction has overwritten frames of its own, which it does when the page cache is full, SQLite writes
+    // the headers behind them twice: without salt and checksum, and once more when all pages are there.
+    let is_final = header[8..] != [0; 16];
+    main.announced = is_commit(&header) && is_final && !main.observer.is_null();
     if main.announced {
         // The writer, whose connection this is, is the only one to change the header.
         let change = main.fork.status().live.map_or(0, |header| header.change);

@@ -90,3 +90,33 @@ fn who_reads_already_may_overwrite_a_commit_that_is_half_published() {
     let there = "SELECT count(*) FROM t WHERE n = 'half published'";
     assert_eq!(open(&database).query_integer(there), Ok(0));
 }
+
+/// A batch that was larger than the page cache had written some frames twice. SQLite then writes their headers
+/// without checksum first, and so the commit frame was announced: nobody found it when the leader died, and a
+/// batch that was committed was executed again.
+#[test]
+fn the_header_that_is_announced_is_that_of_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = directory.path().join("app.db");
+    let writer = open(&database);
+    writer
+        .execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; CREATE TABLE t (b)")
+        .expect("made");
+    let watcher = Arc::new(Watcher { index: Index::of(&database), seen: Mutex::default() });
+    let observer: Arc<dyn CommitObserver> = Arc::<Watcher>::clone(&watcher);
+    writer.observe_commits(observer).expect("observed");
+    writer
+        .execute(
+            "BEGIN; INSERT INTO t WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x < 300)
+             SELECT zeroblob(1000) FROM s; UPDATE t SET b = zeroblob(999); COMMIT",
+        )
+        .expect("written");
+    let seen = watcher.seen.lock().expect("no panic");
+    let frames = seen.iter().filter_map(|(stage, _)| match stage {
+        CommitStage::Announced(frame) => Some(*frame),
+        _ => None,
+    });
+    let [frame] = frames.collect::<Vec<_>>()[..] else { panic!("one commit, one frame: {seen:?}") };
+    assert_eq!(writer.wal_frame_header(frame.offset), Ok(Some(frame.header)));
+    assert_eq!(seen.last().expect("told").0, CommitStage::Sealed);
+}
