@@ -4,6 +4,7 @@
 //! connection's handle. It is freed only after SQLite has been given another one.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ptr;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,6 +14,10 @@ use libsqlite3_sys as ffi;
 use crate::Connection;
 use crate::authorizer::{self, Action, Verdict};
 use crate::vfs::CommitObserver;
+
+/// Frames of an attached database's WAL after which a commit checkpoints it: SQLite's own default
+/// (<https://sqlite.org/pragma.html#pragma_wal_autocheckpoint>).
+const ATTACHED_CHECKPOINT_FRAMES: c_int = 1000;
 
 /// What a progress or busy handler answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +105,8 @@ impl Connection {
         self.callbacks().busy = handler;
     }
 
-    /// Sets or unsets a closure that is told after each commit how many frames the WAL has. It takes
-    /// the place of SQLite's automatic checkpoint.
+    /// Sets or unsets a closure that is told after each commit of the main database how many frames its WAL has. It
+    /// takes the place of SQLite's automatic checkpoint; attached databases keep theirs.
     pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) + Send + 'static>) {
         let hook = hook.map(|it| Box::new(Box::new(it) as WalHook));
         let data = pointer(&hook);
@@ -209,10 +214,20 @@ pub(crate) unsafe extern "C" fn busy(data: *mut c_void, tries: c_int) -> c_int {
 
 pub(crate) unsafe extern "C" fn wal(
     data: *mut c_void,
-    _handle: *mut ffi::sqlite3,
-    _database: *const c_char,
+    handle: *mut ffi::sqlite3,
+    database: *const c_char,
     frames: c_int,
 ) -> c_int {
+    // SAFETY: SQLite passes the name that the database has in the connection.
+    if unsafe { CStr::from_ptr(database) } != c"main" {
+        if frames >= ATTACHED_CHECKPOINT_FRAMES {
+            let (mode, none) = (ffi::SQLITE_CHECKPOINT_PASSIVE, ptr::null_mut());
+            // SAFETY: the hook's own arguments; a WAL hook may checkpoint. As in SQLite's own one, what comes of it
+            // is nobody's: the next commit tries again.
+            unsafe { ffi::sqlite3_wal_checkpoint_v2(handle, database, mode, none, none) };
+        }
+        return ffi::SQLITE_OK;
+    }
     // SAFETY: registered together with a closure of this type.
     let closure = unsafe { closure::<WalHook>(data) };
     let _ = catch_unwind(AssertUnwindSafe(|| closure(frames.unsigned_abs())));

@@ -741,3 +741,23 @@ fn an_attached_database_is_made() {
         1
     );
 }
+
+/// The WAL of an attached database grew until the last connection closed: the hook that takes the place of SQLite's
+/// automatic checkpoint looked after the main database alone.
+#[test]
+fn the_wal_of_an_attached_database_is_checkpointed() {
+    let (stage, folder) = (Stage::new(), tempfile::tempdir().expect("a folder"));
+    let path = folder.path().join("other.db");
+    shell(&path, "PRAGMA journal_mode=WAL; CREATE TABLE t (x)");
+    let mut connection = connect(&Database::open(stage.path()).expect("opens"));
+    let text = path.to_str().expect("text");
+    connection.execute("ATTACH ?1 AS other", params![text]).expect("attaches");
+    let rows =
+        "INSERT INTO other.t WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x < 600)
+         SELECT zeroblob(4000) FROM s";
+    for _ in 0..6 {
+        connection.execute(rows, params![]).expect("writes");
+    }
+    let frames = fs::metadata(folder.path().join("other.db-wal")).expect("a WAL").len() / 4120;
+    assert!(frames < 2500, "{frames} frames after 3600 pages");
+}
