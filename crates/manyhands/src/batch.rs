@@ -121,7 +121,10 @@ fn execute_batch(
             lead.end_batch(&executed, committed);
             if committed {
                 let (before, after) = (executor.before(), executor.connection().wal_index());
-                recent::note_commit(lead, before.copied(), after, executor.written);
+                // Who wrote nothing has committed nothing: what is new is another program's.
+                if executor.frames() != 0 || planted("note-of-nothing") {
+                    recent::note_commit(lead, before.copied(), after, executor.written);
+                }
                 if executor.frames() >= limits::CHECKPOINT_FRAMES {
                     // It is time for a checkpoint, perhaps: nobody shall wait for that.
                     lead.wake_answered();

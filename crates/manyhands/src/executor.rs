@@ -59,7 +59,7 @@ pub(crate) struct Executor {
     queue: Arc<Queue>,
     control: Arc<Control>,
     origin: Instant,
-    /// Frames in the WAL after the last commit.
+    /// Frames in the WAL after the batch's commit; 0 before it, and when it wrote nothing.
     frames: Arc<AtomicU32>,
     /// The wal-index header when the batch began.
     before: Option<WalIndexHeader>,
@@ -199,7 +199,7 @@ impl Executor {
         known.written.iter().any(|&key| self.queue.has_reservations(key))
     }
 
-    /// Frames in the WAL after the last commit.
+    /// Frames in the WAL after the batch's commit; 0 when it wrote nothing.
     pub(crate) fn frames(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
     }
@@ -294,6 +294,7 @@ impl Executor {
         self.internal("BEGIN IMMEDIATE")?;
         self.before = self.connection.wal_index();
         self.written = TableSet::NONE;
+        self.frames.store(0, Ordering::Relaxed);
         Ok(())
     }
 
