@@ -10,12 +10,12 @@
 //!   copies: then whoever begins to read recovers the wal-index from the file, frame included; but somebody who
 //!   read already may have taken the write lock before, and overwritten it. Or both copies were written. So the
 //!   batch is committed exactly if the header covers the place, and the very frame, checksum included, is there.
-//!   (Another program would have to write the same pages, byte for byte, in the same place to deceive this.) If
-//!   another program has restarted the WAL in the few milliseconds since, the frame is gone. If the leader had not
-//!   begun to *publish*, only a recovery can have shown the frame: the header's change counter may still tell that
-//!   there was none. Else the owners are told that the outcome is unknown, for a guess could apply a write twice.
-//!   (Not a restart: the dead leader began the file, as the first writer does. Its salt is in the file then, and
-//!   not in the wal-index, where a recovery would have put it: nobody ever saw the frame.)
+//!   But if the leader had not begun to *publish*, only a recovery can have made that so, which starts the header's
+//!   change counter again; or another program has executed the same, and written the same frame. If one has
+//!   restarted the WAL in the few milliseconds since, the frame is gone, and again the counter may tell that there
+//!   was no recovery. Where it does not, the owners are told that the outcome is unknown, for a guess could apply a
+//!   write twice, or lose it. (Not a restart: the dead leader began the file, as the first writer does. Its salt is
+//!   in the file then, and not in the wal-index, where a recovery would have put it: nobody ever saw the frame.)
 //! * It announced nothing: there was no commit frame. Its death is what the leader's word and the locks say, and
 //!   that word may have been written over: then it lives, holds SQLite's write lock, and may yet commit. So
 //!   only who holds the write lock looks. If the queue is no longer sound, the leader's process may have
@@ -100,8 +100,8 @@ fn look_for(
         }
     };
     let fate = header.map_or(Fate::Unknown, |header| fate(frame, publishing, &header, &found));
-    let is_there = found.header == Some(frame.header);
-    let erase = fate == Fate::NotCommitted && is_there && !planted("left-frame-stays");
+    let is_left = header.is_some_and(|header| found.has(frame) && !covers(&header, frame));
+    let erase = fate == Fate::NotCommitted && is_left && !planted("left-frame-stays");
     let made_final = make_final(executor.connection(), erase.then_some(frame));
     executor.rollback()?;
     match made_final {
@@ -145,6 +145,17 @@ impl Found {
         let salt = begin.and_then(|begin| begin[16..24].try_into().ok());
         Ok(Found { header, salt })
     }
+
+    fn has(&self, frame: &CommitFrame) -> bool {
+        self.header == Some(frame.header)
+    }
+}
+
+/// True when what lies at the frame's place belongs to a commit that all can see.
+fn covers(header: &WalIndexHeader, frame: &CommitFrame) -> bool {
+    let number = header.frame_at(frame.offset);
+    frame.header[8..16] == header.salt
+        && number.is_some_and(|number| number <= u64::from(header.frame_last))
 }
 
 /// More commits than another program can make between a leader's death and its successor's look.
@@ -157,20 +168,24 @@ pub(crate) fn fate(
     header: &WalIndexHeader,
     found: &Found,
 ) -> Fate {
-    let covered =
-        header.frame_at(frame.offset).is_some_and(|number| number <= u64::from(header.frame_last));
+    // A recovery starts the change counter at 0. If the counter is past a number that nobody can have reached since,
+    // there was none, and a frame that was not published was never seen.
+    let was_recovered = header.change <= frame.change;
+    let never_seen = !publishing && !was_recovered && frame.change >= CHANGES_SINCE_DEATH_MAX;
     let salt = &frame.header[8..16];
     if salt != header.salt {
-        // The WAL was restarted since, or the leader began the file. A recovery starts the change counter at 0: if
-        // the counter is past a number that nobody can have reached since, there was none, and the frame was lost.
-        let recovered = header.change <= frame.change || frame.change < CHANGES_SINCE_DEATH_MAX;
+        // The WAL was restarted since, or the leader began the file.
         let began = found.salt.is_some_and(|begins| salt == begins) && !follows(&header.salt, salt);
-        let known = !publishing && (!recovered || began) || planted("restart-is-lost");
+        let known = never_seen || !publishing && began || planted("restart-is-lost");
         if known { Fate::NotCommitted } else { Fate::Unknown }
-    } else if (covered || planted("written-is-committed"))
-        && (found.header == Some(frame.header) || planted("covered-is-committed"))
+    } else if (covers(header, frame) || planted("written-is-committed"))
+        && (found.has(frame) || planted("covered-is-committed"))
     {
-        Fate::Committed
+        match publishing || was_recovered || planted("the-same-is-committed") {
+            true => Fate::Committed,
+            false if never_seen => Fate::NotCommitted,
+            false => Fate::Unknown,
+        }
     } else {
         Fate::NotCommitted
     }
@@ -223,8 +238,10 @@ pub(crate) mod tests {
         check(index(17, 4, SALT), same, Fate::NotCommitted);
         // Published half; a recovery found the frame.
         check(index(0, 5, SALT), same, Fate::Committed);
-        // The same, or published whole, and other programs have committed a lot since.
-        check(index(30, 9, SALT), same, Fate::Committed);
+        // The same, and other programs have committed since.
+        check(index(12, 9, SALT), same, Fate::Committed);
+        // The same, and they have committed a lot; or another program has written the same frame.
+        check(index(18, 5, SALT), same, Fate::Unknown);
         // Not published, or half; another connection wrote something else there.
         check(index(18, 5, SALT), Some([7; 24]), Fate::NotCommitted);
         // A recovery found only older frames.
@@ -236,6 +253,8 @@ pub(crate) mod tests {
         let old = CommitFrame { change: 50_000, ..frame() };
         let found = Found { header: same, salt: Some([0; 8]) };
         assert_eq!(fate(&old, false, &index(50_003, 5, [0; 8]), &found), Fate::NotCommitted);
+        // It tells that another program has written the same frame.
+        assert_eq!(fate(&old, false, &index(50_003, 5, SALT), &found), Fate::NotCommitted);
         // The same, and there was one.
         assert_eq!(fate(&old, false, &index(3, 5, [0; 8]), &found), Fate::Unknown);
         // It was published, or as good as: then others needed no recovery to see it.

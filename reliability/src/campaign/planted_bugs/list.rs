@@ -132,6 +132,16 @@ pub const BUGS: &[Bug] = &[
         "a leader does not say that it is about to publish",
         &["test manyhands-queue a_leader_dies_at_each_step"],
     ),
+    slow(
+        "the-same-is-committed",
+        "a frame that another program wrote is taken for that of a leader that never published it",
+        &[FATE],
+    ),
+    slow(
+        "note-of-nothing",
+        "who wrote nothing notes another program's commit as its own",
+        &["test manyhands-reliability its_commit_is_nobodys_note"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",
