@@ -1,27 +1,25 @@
-//! A connection behind a mutex, called without the GIL.
-//!
-//! Longer than other files: each method of the standard class has its signature and its text here.
+//! A connection: how it is opened and closed, and its attributes. Its engine is behind a mutex, and called without
+//! the GIL (`call.rs`).
+
+mod call;
+mod execute;
 
 use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use manyhands::{Database, Durability, Error, InterruptHandle, TransactionMode};
-use pyo3::exceptions::{PyResourceWarning, PyTypeError, PyValueError};
+use manyhands::{Database, Durability, InterruptHandle, TransactionMode};
+use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::callback::Raised;
 use crate::control::{Autocommit, IsolationLevel};
-use crate::cursor::{Argument, Cursor};
-use crate::error::{self, InternalError, ProgrammingError};
-use crate::rows::Rows;
-use crate::statement::Statement;
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
+
+use call::{Failure, caught, uninitialised};
 
 /// A connection to one database; `manyhands.Connection` is its only direct subclass.
 #[pyclass(subclass, weakref, frozen, module = "manyhands")]
@@ -74,29 +72,6 @@ pub(crate) struct Attributes {
 /// Locks a mutex. What it guards is sound after a panic too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Why a call into manyhands gave no result.
-enum Failure {
-    Closed,
-    Lent,
-    Panicked,
-    Failed(Error),
-}
-
-impl Failure {
-    fn to_python(&self, py: Python<'_>) -> PyErr {
-        match self {
-            Failure::Closed => closed(),
-            Failure::Lent => ProgrammingError::new_err(
-                "Cannot operate on a connection that is the target of a backup.",
-            ),
-            Failure::Panicked => InternalError::new_err(
-                "manyhands panicked, which is a bug; close this connection and open another",
-            ),
-            Failure::Failed(error) => error::to_python(py, error),
-        }
-    }
 }
 
 #[pymethods]
@@ -232,127 +207,6 @@ impl Connection {
         .map_err(|failure| failure.to_python(py))
     }
 
-    /// Compiles a statement.
-    #[pyo3(signature = (*args))]
-    fn __call__<'py>(
-        slf: &Bound<'py, Self>,
-        args: &Bound<'py, PyTuple>,
-    ) -> PyResult<Bound<'py, Statement>> {
-        slf.get().check(slf.py())?;
-        let (sql,) = args.extract::<(Bound<'_, PyString>,)>().map_err(|_| {
-            PyTypeError::new_err("a connection is called with one argument, the SQL as str")
-        })?;
-        let statement = slf.get().statement(&sql)?;
-        statement.get().compile(slf.py(), slf.get())?;
-        Ok(statement)
-    }
-
-    /// A new cursor: what `factory` returns for this connection.
-    #[pyo3(signature = (factory = Argument::Missing), text_signature = "($self, factory=Cursor)")]
-    fn cursor<'py>(slf: &Bound<'py, Self>, factory: Argument<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        slf.get().check(py)?;
-        let Argument::Given(factory) = factory else {
-            return Ok(Bound::new(py, Cursor::made(slf))?.into_any());
-        };
-        let made = factory.call1((slf,))?;
-        let Ok(cursor) = made.cast::<Cursor>() else {
-            return Err(PyTypeError::new_err(format!(
-                "factory must return a cursor, not {}",
-                made.get_type().name()?
-            )));
-        };
-        cursor.get().take_row_factory(py, slf.get());
-        Ok(made)
-    }
-
-    /// Executes one statement on a new cursor, and returns that.
-    #[pyo3(signature = (sql, parameters = Argument::Missing, /), text_signature = "($self, sql, parameters=(), /)")]
-    fn execute<'py>(
-        slf: &Bound<'py, Self>,
-        sql: &Bound<'py, PyAny>,
-        parameters: Argument<'py>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match Connection::own_cursor(slf)? {
-            MadeCursor::Own(cursor) => Ok(Cursor::execute(cursor, sql, parameters)?.into_any()),
-            MadeCursor::Other(cursor) => match parameters {
-                Argument::Given(parameters) => cursor.call_method1("execute", (sql, parameters)),
-                Argument::Missing => cursor.call_method1("execute", (sql,)),
-            },
-        }
-    }
-
-    /// Executes a statement on a new cursor, once for each of the parameters, and returns the cursor.
-    #[pyo3(signature = (sql, parameters, /))]
-    fn executemany<'py>(
-        slf: &Bound<'py, Self>,
-        sql: &Bound<'py, PyAny>,
-        parameters: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match Connection::own_cursor(slf)? {
-            MadeCursor::Own(cursor) => Ok(Cursor::executemany(cursor, sql, parameters)?.into_any()),
-            MadeCursor::Other(cursor) => cursor.call_method1("executemany", (sql, parameters)),
-        }
-    }
-
-    /// Executes all statements of a script on a new cursor, and returns that.
-    #[pyo3(signature = (sql_script, /))]
-    fn executescript<'py>(
-        slf: &Bound<'py, Self>,
-        sql_script: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match Connection::own_cursor(slf)? {
-            MadeCursor::Own(cursor) => Ok(Cursor::executescript(cursor, sql_script)?.into_any()),
-            MadeCursor::Other(cursor) => cursor.call_method1("executescript", (sql_script,)),
-        }
-    }
-
-    /// Executes several statements, all or none, and returns a cursor for each.
-    ///
-    /// `statements` are texts, or pairs of a text and its parameters. Outside a transaction they travel
-    /// through the queue as one request: no other write comes between them, and one sync makes them durable.
-    /// The error of the first that fails is raised; its `statement_index` says which it was.
-    #[pyo3(signature = (statements, /))]
-    fn batch<'py>(
-        slf: &Bound<'py, Self>,
-        statements: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let py = slf.py();
-        let this = slf.get();
-        this.check(py)?;
-        let mut known = Vec::new();
-        for item in statements.try_iter()? {
-            let item = item?;
-            let (sql, parameters) = match item.cast::<PyString>() {
-                Ok(sql) => (sql.clone(), None),
-                Err(_) => {
-                    let (sql, parameters) =
-                        item.extract::<(Bound<'_, PyString>, Bound<'_, PyAny>)>()?;
-                    (sql, Some(parameters))
-                }
-            };
-            let statement = this.statement(&sql)?;
-            let values = statement.get().bind(py, this, parameters.as_ref())?;
-            known.push((statement.unbind(), values));
-        }
-        let listed: Vec<(&str, &[manyhands::Value])> =
-            known.iter().map(|(statement, values)| (&*statement.get().sql, &**values)).collect();
-        let executions = this.call(py, |connection| {
-            let outcomes = connection.batch(&listed)?;
-            outcomes
-                .into_iter()
-                .map(|outcome| Rows::take(outcome.into()))
-                .collect::<Result<Vec<_>, _>>()
-        })?;
-        let cursors = PyList::empty(py);
-        for (rows, (statement, _)) in executions.into_iter().zip(&known) {
-            let cursor = Bound::new(py, Cursor::made(slf))?;
-            cursor.get().show(py, this, statement.get(), rows)?;
-            cursors.append(cursor)?;
-        }
-        Ok(cursors)
-    }
-
     /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
@@ -429,168 +283,7 @@ impl Connection {
     }
 }
 
-/// A cursor for a method of the connection that needs one.
-enum MadeCursor<'py> {
-    Own(Bound<'py, Cursor>),
-    /// A subclass makes its own.
-    Other(Bound<'py, PyAny>),
-}
-
 impl Connection {
-    fn own_cursor<'py>(slf: &Bound<'py, Self>) -> PyResult<MadeCursor<'py>> {
-        static PUBLIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-        let py = slf.py();
-        if slf.get_type().is(PUBLIC.import(py, "manyhands.dbapi2", "Connection")?) {
-            slf.get().check(py)?;
-            return Ok(MadeCursor::Own(Bound::new(py, Cursor::made(slf))?));
-        }
-        Ok(MadeCursor::Other(slf.call_method0("cursor")?))
-    }
-
-    /// The statement with this text.
-    pub(crate) fn statement<'py>(
-        &self,
-        sql: &Bound<'py, PyString>,
-    ) -> PyResult<Bound<'py, Statement>> {
-        let py = sql.py();
-        let (statements, statements_max) = {
-            let attributes = lock(&self.attributes);
-            let statements = attributes.statements.as_ref().map(|known| known.bind(py).clone());
-            (statements, attributes.statements_max)
-        };
-        let Some(statements) =
-            statements.filter(|_| statements_max > 0 && sql.is_exact_instance_of::<PyString>())
-        else {
-            return Bound::new(py, Statement::new(sql)?);
-        };
-        if let Some(known) = statements.get_item(sql)? {
-            return Ok(known.cast_into()?);
-        }
-        let statement = Bound::new(py, Statement::new(sql)?)?;
-        if statements.len() >= statements_max
-            && let Some(oldest) = statements.keys().iter().next()
-        {
-            statements.del_item(oldest)?;
-        }
-        statements.set_item(sql, &statement)?;
-        Ok(statement)
-    }
-
-    /// Calls manyhands without the GIL, after all checks.
-    pub(crate) fn call<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        self.check_thread(py)?;
-        self.call_from_any_thread(py, work)
-    }
-
-    /// The same for what the standard module answers in any thread.
-    pub(crate) fn call_from_any_thread<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
-    ) -> PyResult<T> {
-        self.check_open()?;
-        self.check_process()?;
-        let thread = this_thread();
-        if self.user.load(Ordering::Relaxed) == thread {
-            return Err(ProgrammingError::new_err(
-                "a callback cannot use the connection that calls it",
-            ));
-        }
-        let (result, raised) = py.detach(|| {
-            let mut engine = lock(&self.engine);
-            let lent = self.lent.load(Ordering::Relaxed);
-            let Some(open) = engine.as_mut() else {
-                return (Err(if lent { Failure::Lent } else { Failure::Closed }), None);
-            };
-            self.user.store(thread, Ordering::Relaxed);
-            let result = caught(|| work(open));
-            self.user.store(0, Ordering::Relaxed);
-            if matches!(result, Err(Failure::Panicked)) {
-                // Dropping what a panic left behind could panic again: it is leaked.
-                core::mem::forget(engine.take());
-            }
-            (result, self.raised.take())
-        });
-        // Also when the call succeeded: a signal handler's exception came too late to end it.
-        raised.map_or_else(|| result.map_err(|failure| failure.to_python(py)), Err)
-    }
-
-    /// Gives the engine away for some work, of many calls, that alone may use it meanwhile.
-    pub(crate) fn lend<T>(
-        &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
-    ) -> PyResult<T> {
-        // With all checks but that of the thread, as the standard module, and after all others.
-        self.call_from_any_thread(py, |_| Ok(()))?;
-        let taken = py.detach(|| {
-            let taken = lock(&self.engine).take();
-            self.lent.store(taken.is_some(), Ordering::Relaxed);
-            taken
-        });
-        let mut taken = taken.ok_or_else(closed)?;
-        let result = work(&mut taken);
-        py.detach(|| {
-            let mut engine = lock(&self.engine);
-            self.lent.store(false, Ordering::Relaxed);
-            if self.state.load(Ordering::Relaxed) == OPEN {
-                *engine = Some(taken);
-            }
-        });
-        result
-    }
-
-    /// Where callbacks leave what the call that they belong to is to raise.
-    pub(crate) fn raised(&self) -> Arc<Raised> {
-        Arc::clone(&self.raised)
-    }
-
-    /// Refuses another thread, a connection that is not open, and one from before `fork()`.
-    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.check_thread(py)?;
-        self.check_open()?;
-        self.check_process()
-    }
-
-    pub(crate) fn check_thread(&self, py: Python<'_>) -> PyResult<()> {
-        let owner = self.thread.load(Ordering::Relaxed);
-        if owner == 0 || owner == this_thread() {
-            return Ok(());
-        }
-        Err(ProgrammingError::new_err(format!(
-            "SQLite objects created in a thread can only be used in that same thread. The object was created \
-             in thread id {} and this is thread id {}.",
-            self.thread_ident.load(Ordering::Relaxed),
-            python_thread(py)?
-        )))
-    }
-
-    pub(crate) fn check_open(&self) -> PyResult<()> {
-        match self.state.load(Ordering::Relaxed) {
-            OPEN => Ok(()),
-            UNINITIALISED => Err(uninitialised()),
-            _ => Err(closed()),
-        }
-    }
-
-    /// True in a child of the process that opened it.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.generation.load(Ordering::Relaxed) != manyhands::fork_generation()
-    }
-
-    fn check_process(&self) -> PyResult<()> {
-        if !self.is_inherited() {
-            return Ok(());
-        }
-        Err(ProgrammingError::new_err(
-            "this was opened before fork(); a child process must open the database itself",
-        ))
-    }
-
     /// Closes what is open, or retires it. Waits for what other threads do with it.
     fn leave(&self, py: Python<'_>, retire: bool) -> PyResult<()> {
         if self.state.load(Ordering::Relaxed) != OPEN || self.check_process().is_err() {
@@ -633,21 +326,6 @@ impl Drop for Connection {
         } else if engine.is_some() || !retired.is_empty() {
             Python::attach(|py| py.detach(|| drop((engine, retired))));
         }
-    }
-}
-
-fn closed() -> PyErr {
-    ProgrammingError::new_err("Cannot operate on a closed database.")
-}
-
-fn uninitialised() -> PyErr {
-    ProgrammingError::new_err("Base Connection.__init__ not called.")
-}
-
-fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(Failure::Failed),
-        Err(_) => Err(Failure::Panicked),
     }
 }
 

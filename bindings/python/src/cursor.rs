@@ -1,26 +1,22 @@
 //! A cursor: executes statements, and shows their rows.
-//!
-//! Longer than other files: each method of the standard class has its signature and its text here.
+
+mod execute;
+mod fetch;
 
 use core::ops::Deref;
-use core::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use manyhands::{Execution, Outcome, Value};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use manyhands::Outcome;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
-use crate::control::Autocommit;
 use crate::error::ProgrammingError;
-use crate::row::{Description, Row};
-use crate::rows::{OpenRows, Rows, Shown};
-use crate::statement::Statement;
-use crate::value;
+use crate::row::Description;
+use crate::rows::Shown;
 
-/// How many rows are fetched while the GIL is released once.
+/// How many rows are fetched, or sets of parameters executed, while the GIL is released once.
 const CHUNK_ROWS: usize = 128;
 
 /// Executes statements on a connection, one after the other, and shows the rows of the last one.
@@ -129,65 +125,6 @@ impl Cursor {
         );
         drop(old);
         Ok(())
-    }
-
-    /// Executes one statement, with a sequence of values for `?` or a mapping for `:name`.
-    #[pyo3(signature = (sql, parameters = Argument::Missing, /), text_signature = "($self, sql, parameters=(), /)")]
-    pub(crate) fn execute<'py>(
-        slf: Bound<'py, Self>,
-        sql: &Bound<'py, PyAny>,
-        parameters: Argument<'py>,
-    ) -> PyResult<Bound<'py, Self>> {
-        slf.get().run(slf.py(), sql, parameters.given())?;
-        Ok(slf)
-    }
-
-    /// Executes an INSERT, UPDATE, DELETE or REPLACE once for each of the parameters.
-    #[pyo3(signature = (sql, seq_of_parameters, /))]
-    pub(crate) fn executemany<'py>(
-        slf: Bound<'py, Self>,
-        sql: &Bound<'py, PyAny>,
-        seq_of_parameters: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, Self>> {
-        slf.get().run_many(slf.py(), sql, seq_of_parameters)?;
-        Ok(slf)
-    }
-
-    /// Executes all statements of a script. With LEGACY_TRANSACTION_CONTROL, commits first.
-    #[pyo3(signature = (sql_script, /))]
-    pub(crate) fn executescript<'py>(
-        slf: Bound<'py, Self>,
-        sql_script: &Bound<'py, PyAny>,
-    ) -> PyResult<Bound<'py, Self>> {
-        slf.get().run_script(slf.py(), sql_script)?;
-        Ok(slf)
-    }
-
-    /// The next row; None after the last.
-    fn fetchone<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Cursor::next_row(slf)
-    }
-
-    /// Up to `size` further rows; `arraysize` by default.
-    #[pyo3(signature = (size = None))]
-    fn fetchmany<'py>(slf: &Bound<'py, Self>, size: Option<i32>) -> PyResult<Bound<'py, PyList>> {
-        let size = size.unwrap_or_else(|| lock(&slf.get().state).arraysize);
-        // As in the standard module, 0 and less are all.
-        let rows_max = usize::try_from(size).ok().filter(|size| *size > 0);
-        Cursor::rows_up_to(slf, rows_max.unwrap_or(usize::MAX))
-    }
-
-    /// All further rows.
-    fn fetchall<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
-        Cursor::rows_up_to(slf, usize::MAX)
-    }
-
-    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Cursor::next_row(slf)
     }
 
     /// Ends the statement. The cursor cannot be used after it.
@@ -407,225 +344,6 @@ impl Cursor {
         state.busy = true;
         Ok(Busy { cursor: self, connection, ended: false })
     }
-
-    fn run(
-        &self,
-        py: Python<'_>,
-        sql: &Bound<'_, PyAny>,
-        parameters: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let sql = sql_text(sql, "execute")?;
-        let connection = self.enter(py)?;
-        self.forget();
-        let statement = connection.statement(sql)?;
-        let statement = statement.get();
-        let values = statement.bind(py, &connection, parameters)?;
-        let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        let rows = connection.call(py, |engine| {
-            if let Some(begin) = begin
-                && engine.is_autocommit()
-            {
-                engine.execute(begin, &[])?;
-            }
-            Rows::take(engine.start(&statement.sql, &values)?)
-        })?;
-        self.show(py, &connection, statement, rows)
-    }
-
-    /// Takes over what a statement gave.
-    pub(crate) fn show(
-        &self,
-        py: Python<'_>,
-        connection: &Connection,
-        statement: &Statement,
-        rows: Rows,
-    ) -> PyResult<()> {
-        let Rows { execution: Execution { columns, rows, outcome }, buffer, failed } = rows;
-        let detect_types = connection.detect_types.load(Ordering::Relaxed);
-        let description = if columns.is_empty() {
-            None
-        } else {
-            let cut_names = detect_types & value::PARSE_COLNAMES != 0;
-            Some(statement.description(py, &columns, cut_names)?)
-        };
-        let converters = if detect_types == 0 || columns.is_empty() {
-            None
-        } else {
-            statement.converters(py, connection, detect_types, &columns)?
-        };
-        let mut state = lock(&self.state);
-        state.description = description;
-        state.rowcount = if statement.changes_rows {
-            Rowcount::Of(vec![outcome.clone()], 0)
-        } else {
-            Rowcount::Known(-1)
-        };
-        state.lastrowid = Lastrowid::Of(outcome);
-        if buffer.rows() > 0 {
-            let rows = rows.map(|cursor| OpenRows {
-                cursor: Some(cursor),
-                generation: manyhands::fork_generation(),
-                _open: Arc::clone(&connection.open_rows),
-            });
-            let values = Vec::with_capacity(columns.len());
-            let shown = Shown { rows, buffer, failed, next: 0, names: columns, converters, values };
-            state.shown = Some(Box::new(shown));
-        }
-        Ok(())
-    }
-
-    fn run_many(
-        &self,
-        py: Python<'_>,
-        sql: &Bound<'_, PyAny>,
-        parameters: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        let sql = sql_text(sql, "executemany")?;
-        let connection = self.enter(py)?;
-        let mut sets = parameters.try_iter()?;
-        self.forget();
-        let statement = connection.statement(sql)?;
-        let statement = statement.get();
-        if !statement.changes_rows {
-            return Err(ProgrammingError::new_err(
-                "executemany() can only execute DML statements.",
-            ));
-        }
-        let begin = connection.implicit_begin();
-        let mut changes = 0;
-        let mut open = Vec::new();
-        loop {
-            let mut chunk: Vec<Vec<Value>> = Vec::new();
-            let mut stopped = None;
-            while chunk.len() < CHUNK_ROWS {
-                match sets.next() {
-                    None => break,
-                    Some(set) => {
-                        match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
-                            Ok(values) => chunk.push(values),
-                            Err(error) => {
-                                stopped = Some(error);
-                                break;
-                            }
-                        }
-                    }
-                }
-            }
-            let ended = chunk.len() < CHUNK_ROWS;
-            connection.call(py, |engine| {
-                if let Some(begin) = begin
-                    && engine.is_autocommit()
-                {
-                    engine.execute(begin, &[])?;
-                }
-                for values in &chunk {
-                    let mut outcome = engine.execute(&statement.sql, values)?;
-                    outcome.rows.clear();
-                    if engine.is_autocommit() {
-                        changes += outcome.changes();
-                    } else {
-                        open.push(outcome);
-                    }
-                }
-                Ok(())
-            })?;
-            if let Some(error) = stopped {
-                return Err(error);
-            }
-            if ended {
-                break;
-            }
-        }
-        lock(&self.state).rowcount = Rowcount::Of(open, changes);
-        Ok(())
-    }
-
-    fn run_script(&self, py: Python<'_>, script: &Bound<'_, PyAny>) -> PyResult<()> {
-        let script = sql_text(script, "executescript")?.to_cow()?;
-        let connection = self.enter(py)?;
-        if script.contains('\0') {
-            return Err(PyValueError::new_err("embedded null character"));
-        }
-        let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
-        connection.call(py, |engine| {
-            if legacy && !engine.is_autocommit() {
-                engine.execute("COMMIT", &[])?;
-            }
-            engine.execute_script(&script)
-        })
-    }
-
-    /// Ends the last statement, and forgets what it did.
-    fn forget(&self) {
-        let shown = {
-            let mut state = lock(&self.state);
-            state.rowcount = Rowcount::default();
-            state.description = None;
-            state.shown.take()
-        };
-        drop(shown);
-    }
-
-    fn next_row<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = slf.py();
-        let this = slf.get();
-        let (connection, shown) = this.enter_to_show(py)?;
-        let Some(mut shown) = shown else { return Ok(None) };
-        let row = shown.row(py, &connection)?;
-        let more = shown.advance(py, &connection, 1)?;
-        let factory = connection.leave(py, more.then_some(shown));
-        Cursor::made_by_factory(slf, row, factory.as_ref()).map(Some)
-    }
-
-    fn rows_up_to<'py>(slf: &Bound<'py, Self>, rows_max: usize) -> PyResult<Bound<'py, PyList>> {
-        let py = slf.py();
-        let this = slf.get();
-        let list = PyList::empty(py);
-        let (connection, shown) = this.enter_to_show(py)?;
-        let Some(mut shown) = shown else { return Ok(list) };
-        let mut left = rows_max;
-        while left > 0 {
-            list.append(shown.row(py, &connection)?)?;
-            left -= 1;
-            // One more than is wanted: see `Shown::buffer`.
-            if !shown.advance(py, &connection, CHUNK_ROWS.min(left.max(1)))? {
-                break;
-            }
-        }
-        let more = shown.next < shown.buffer.rows();
-        let factory = connection.leave(py, more.then_some(shown));
-        if factory.is_some() {
-            for index in 0..list.len() {
-                let row = list.get_item(index)?.cast_into::<PyTuple>()?;
-                list.set_item(index, Cursor::made_by_factory(slf, row, factory.as_ref())?)?;
-            }
-        }
-        Ok(list)
-    }
-
-    /// What `row_factory` makes of a row.
-    fn made_by_factory<'py>(
-        slf: &Bound<'py, Self>,
-        row: Bound<'py, PyTuple>,
-        factory: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let Some(factory) = factory else { return Ok(row.into_any()) };
-        if factory.is(py.get_type::<Row>()) {
-            return Ok(Bound::new(py, Row::make(row, slf.get().description_of(py)))?.into_any());
-        }
-        factory.call1((slf, row))
-    }
-}
-
-fn sql_text<'a, 'py>(
-    sql: &'a Bound<'py, PyAny>,
-    method: &str,
-) -> PyResult<&'a Bound<'py, PyString>> {
-    sql.cast::<PyString>().map_err(|_| {
-        let kind = sql.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
-        PyTypeError::new_err(format!("{method}() argument 1 must be str, not {kind}"))
-    })
 }
 
 fn recursive() -> PyErr {

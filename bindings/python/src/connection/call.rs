@@ -1,0 +1,168 @@
+//! The way into the engine: a connection's checks, its mutex, and its calls without the GIL.
+
+use core::sync::atomic::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use manyhands::Error;
+use pyo3::prelude::*;
+
+use super::{Connection, OPEN, UNINITIALISED, lock};
+use crate::callback::Raised;
+use crate::error::{self, InternalError, ProgrammingError};
+use crate::threads::{python_thread, this_thread};
+
+/// Why a call into manyhands gave no result.
+pub(super) enum Failure {
+    Closed,
+    Lent,
+    Panicked,
+    Failed(Error),
+}
+
+impl Failure {
+    pub(super) fn to_python(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Failure::Closed => closed(),
+            Failure::Lent => ProgrammingError::new_err(
+                "Cannot operate on a connection that is the target of a backup.",
+            ),
+            Failure::Panicked => InternalError::new_err(
+                "manyhands panicked, which is a bug; close this connection and open another",
+            ),
+            Failure::Failed(error) => error::to_python(py, error),
+        }
+    }
+}
+
+impl Connection {
+    /// Calls manyhands without the GIL, after all checks.
+    pub(crate) fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_thread(py)?;
+        self.call_from_any_thread(py, work)
+    }
+
+    /// The same for what the standard module answers in any thread.
+    pub(crate) fn call_from_any_thread<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_open()?;
+        self.check_process()?;
+        let thread = this_thread();
+        if self.user.load(Ordering::Relaxed) == thread {
+            return Err(ProgrammingError::new_err(
+                "a callback cannot use the connection that calls it",
+            ));
+        }
+        let (result, raised) = py.detach(|| {
+            let mut engine = lock(&self.engine);
+            let lent = self.lent.load(Ordering::Relaxed);
+            let Some(open) = engine.as_mut() else {
+                return (Err(if lent { Failure::Lent } else { Failure::Closed }), None);
+            };
+            self.user.store(thread, Ordering::Relaxed);
+            let result = caught(|| work(open));
+            self.user.store(0, Ordering::Relaxed);
+            if matches!(result, Err(Failure::Panicked)) {
+                // Dropping what a panic left behind could panic again: it is leaked.
+                core::mem::forget(engine.take());
+            }
+            (result, self.raised.take())
+        });
+        // Also when the call succeeded: a signal handler's exception came too late to end it.
+        raised.map_or_else(|| result.map_err(|failure| failure.to_python(py)), Err)
+    }
+
+    /// Gives the engine away for some work, of many calls, that alone may use it meanwhile.
+    pub(crate) fn lend<T>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
+    ) -> PyResult<T> {
+        // With all checks but that of the thread, as the standard module, and after all others.
+        self.call_from_any_thread(py, |_| Ok(()))?;
+        let taken = py.detach(|| {
+            let taken = lock(&self.engine).take();
+            self.lent.store(taken.is_some(), Ordering::Relaxed);
+            taken
+        });
+        let mut taken = taken.ok_or_else(closed)?;
+        let result = work(&mut taken);
+        py.detach(|| {
+            let mut engine = lock(&self.engine);
+            self.lent.store(false, Ordering::Relaxed);
+            if self.state.load(Ordering::Relaxed) == OPEN {
+                *engine = Some(taken);
+            }
+        });
+        result
+    }
+
+    /// Where callbacks leave what the call that they belong to is to raise.
+    pub(crate) fn raised(&self) -> Arc<Raised> {
+        Arc::clone(&self.raised)
+    }
+
+    /// Refuses another thread, a connection that is not open, and one from before `fork()`.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_thread(py)?;
+        self.check_open()?;
+        self.check_process()
+    }
+
+    pub(crate) fn check_thread(&self, py: Python<'_>) -> PyResult<()> {
+        let owner = self.thread.load(Ordering::Relaxed);
+        if owner == 0 || owner == this_thread() {
+            return Ok(());
+        }
+        Err(ProgrammingError::new_err(format!(
+            "SQLite objects created in a thread can only be used in that same thread. The object was created \
+             in thread id {} and this is thread id {}.",
+            self.thread_ident.load(Ordering::Relaxed),
+            python_thread(py)?
+        )))
+    }
+
+    pub(crate) fn check_open(&self) -> PyResult<()> {
+        match self.state.load(Ordering::Relaxed) {
+            OPEN => Ok(()),
+            UNINITIALISED => Err(uninitialised()),
+            _ => Err(closed()),
+        }
+    }
+
+    /// True in a child of the process that opened it.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.load(Ordering::Relaxed) != manyhands::fork_generation()
+    }
+
+    pub(super) fn check_process(&self) -> PyResult<()> {
+        if !self.is_inherited() {
+            return Ok(());
+        }
+        Err(ProgrammingError::new_err(
+            "this was opened before fork(); a child process must open the database itself",
+        ))
+    }
+}
+
+fn closed() -> PyErr {
+    ProgrammingError::new_err("Cannot operate on a closed database.")
+}
+
+pub(super) fn uninitialised() -> PyErr {
+    ProgrammingError::new_err("Base Connection.__init__ not called.")
+}
+
+pub(super) fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(Failure::Failed),
+        Err(_) => Err(Failure::Panicked),
+    }
+}

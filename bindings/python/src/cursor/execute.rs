@@ -1,0 +1,222 @@
+//! What a cursor executes, and what it has of it afterwards.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use manyhands::{Execution, Value};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
+use crate::connection::{Connection, lock};
+use crate::control::Autocommit;
+use crate::error::ProgrammingError;
+use crate::rows::{OpenRows, Rows, Shown};
+use crate::statement::Statement;
+use crate::value;
+
+#[pymethods]
+impl Cursor {
+    /// Executes one statement, with a sequence of values for `?` or a mapping for `:name`.
+    #[pyo3(signature = (sql, parameters = Argument::Missing, /), text_signature = "($self, sql, parameters=(), /)")]
+    pub(crate) fn execute<'py>(
+        slf: Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
+        parameters: Argument<'py>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run(slf.py(), sql, parameters.given())?;
+        Ok(slf)
+    }
+
+    /// Executes an INSERT, UPDATE, DELETE or REPLACE once for each of the parameters.
+    #[pyo3(signature = (sql, seq_of_parameters, /))]
+    pub(crate) fn executemany<'py>(
+        slf: Bound<'py, Self>,
+        sql: &Bound<'py, PyAny>,
+        seq_of_parameters: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run_many(slf.py(), sql, seq_of_parameters)?;
+        Ok(slf)
+    }
+
+    /// Executes all statements of a script. With LEGACY_TRANSACTION_CONTROL, commits first.
+    #[pyo3(signature = (sql_script, /))]
+    pub(crate) fn executescript<'py>(
+        slf: Bound<'py, Self>,
+        sql_script: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Self>> {
+        slf.get().run_script(slf.py(), sql_script)?;
+        Ok(slf)
+    }
+}
+
+impl Cursor {
+    fn run(
+        &self,
+        py: Python<'_>,
+        sql: &Bound<'_, PyAny>,
+        parameters: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let sql = sql_text(sql, "execute")?;
+        let connection = self.enter(py)?;
+        self.forget();
+        let statement = connection.statement(sql)?;
+        let statement = statement.get();
+        let values = statement.bind(py, &connection, parameters)?;
+        let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
+        let rows = connection.call(py, |engine| {
+            if let Some(begin) = begin
+                && engine.is_autocommit()
+            {
+                engine.execute(begin, &[])?;
+            }
+            Rows::take(engine.start(&statement.sql, &values)?)
+        })?;
+        self.show(py, &connection, statement, rows)
+    }
+
+    /// Takes over what a statement gave.
+    pub(crate) fn show(
+        &self,
+        py: Python<'_>,
+        connection: &Connection,
+        statement: &Statement,
+        rows: Rows,
+    ) -> PyResult<()> {
+        let Rows { execution: Execution { columns, rows, outcome }, buffer, failed } = rows;
+        let detect_types = connection.detect_types.load(Ordering::Relaxed);
+        let description = if columns.is_empty() {
+            None
+        } else {
+            let cut_names = detect_types & value::PARSE_COLNAMES != 0;
+            Some(statement.description(py, &columns, cut_names)?)
+        };
+        let converters = if detect_types == 0 || columns.is_empty() {
+            None
+        } else {
+            statement.converters(py, connection, detect_types, &columns)?
+        };
+        let mut state = lock(&self.state);
+        state.description = description;
+        state.rowcount = if statement.changes_rows {
+            Rowcount::Of(vec![outcome.clone()], 0)
+        } else {
+            Rowcount::Known(-1)
+        };
+        state.lastrowid = Lastrowid::Of(outcome);
+        if buffer.rows() > 0 {
+            let rows = rows.map(|cursor| OpenRows {
+                cursor: Some(cursor),
+                generation: manyhands::fork_generation(),
+                _open: Arc::clone(&connection.open_rows),
+            });
+            let values = Vec::with_capacity(columns.len());
+            let shown = Shown { rows, buffer, failed, next: 0, names: columns, converters, values };
+            state.shown = Some(Box::new(shown));
+        }
+        Ok(())
+    }
+
+    fn run_many(
+        &self,
+        py: Python<'_>,
+        sql: &Bound<'_, PyAny>,
+        parameters: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let sql = sql_text(sql, "executemany")?;
+        let connection = self.enter(py)?;
+        let mut sets = parameters.try_iter()?;
+        self.forget();
+        let statement = connection.statement(sql)?;
+        let statement = statement.get();
+        if !statement.changes_rows {
+            return Err(ProgrammingError::new_err(
+                "executemany() can only execute DML statements.",
+            ));
+        }
+        let begin = connection.implicit_begin();
+        let mut changes = 0;
+        let mut open = Vec::new();
+        loop {
+            let mut chunk: Vec<Vec<Value>> = Vec::new();
+            let mut stopped = None;
+            while chunk.len() < CHUNK_ROWS {
+                match sets.next() {
+                    None => break,
+                    Some(set) => {
+                        match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
+                            Ok(values) => chunk.push(values),
+                            Err(error) => {
+                                stopped = Some(error);
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+            let ended = chunk.len() < CHUNK_ROWS;
+            connection.call(py, |engine| {
+                if let Some(begin) = begin
+                    && engine.is_autocommit()
+                {
+                    engine.execute(begin, &[])?;
+                }
+                for values in &chunk {
+                    let mut outcome = engine.execute(&statement.sql, values)?;
+                    outcome.rows.clear();
+                    if engine.is_autocommit() {
+                        changes += outcome.changes();
+                    } else {
+                        open.push(outcome);
+                    }
+                }
+                Ok(())
+            })?;
+            if let Some(error) = stopped {
+                return Err(error);
+            }
+            if ended {
+                break;
+            }
+        }
+        lock(&self.state).rowcount = Rowcount::Of(open, changes);
+        Ok(())
+    }
+
+    fn run_script(&self, py: Python<'_>, script: &Bound<'_, PyAny>) -> PyResult<()> {
+        let script = sql_text(script, "executescript")?.to_cow()?;
+        let connection = self.enter(py)?;
+        if script.contains('\0') {
+            return Err(PyValueError::new_err("embedded null character"));
+        }
+        let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
+        connection.call(py, |engine| {
+            if legacy && !engine.is_autocommit() {
+                engine.execute("COMMIT", &[])?;
+            }
+            engine.execute_script(&script)
+        })
+    }
+
+    /// Ends the last statement, and forgets what it did.
+    fn forget(&self) {
+        let shown = {
+            let mut state = lock(&self.state);
+            state.rowcount = Rowcount::default();
+            state.description = None;
+            state.shown.take()
+        };
+        drop(shown);
+    }
+}
+
+fn sql_text<'a, 'py>(
+    sql: &'a Bound<'py, PyAny>,
+    method: &str,
+) -> PyResult<&'a Bound<'py, PyString>> {
+    sql.cast::<PyString>().map_err(|_| {
+        let kind = sql.get_type().name().map_or_else(|_| "?".to_string(), |name| name.to_string());
+        PyTypeError::new_err(format!("{method}() argument 1 must be str, not {kind}"))
+    })
+}
