@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Callable, Iterator, Optional
 
 from measurements import OURS, STOCK, WAL_LIMIT_BYTES, Run, Series, Spread
@@ -75,13 +73,6 @@ def memory_of_a_connection(run: Run, label: str) -> Optional[Judged]:
     more = last.task["threads"] - first.task["threads"]
     each = (many.median - one.median) / more if more else 0.0
     return (f"{each / 1e6:.2f} MB", each <= 2e6) if more else None
-
-
-def shared_memory(_run: Run, _label: str) -> Optional[Judged]:
-    """The length of the queue's file: its drawing in the source, which the compiler compares with the memory."""
-    source = (Path(__file__).parents[2] / "crates/manyhands-queue/src/layout.rs").read_text()
-    end = re.search(r"^//! +(\d+) +end$", source, re.MULTILINE)
-    return (f"{int(end[1]) / 2**20:.2f} MiB", int(end[1]) <= 8 << 20) if end else None
 
 
 def no_conflict(run: Run, label: str) -> Optional[Judged]:
@@ -185,7 +176,6 @@ TARGETS = [
     Target("threads", "64 threads", "the least-served thread has half of the mean", LEAST_SERVED),
     Target("threads", "256 threads", "the least-served thread has half of the mean", LEAST_SERVED),
     Target("threads", "256 threads", "at most 2 MB of memory for a connection", memory_of_a_connection),
-    Target("threads", "256 threads", "at most 8 MiB of memory that all processes share", shared_memory),
     Target("clients", "8 processes x 1000 clients", "at FULL twice what stock SQLite does at NORMAL", times(2, "stock-normal"), IDLE),
     Target("clients", "8 processes x 1000 clients", "p99 a tenth of that of stock SQLite", p99_of_stock_normal, IDLE),
     Target("clients", "8 processes x 1000 clients", "at most 50 MB of memory more", memory_over_stock),
