@@ -33,7 +33,7 @@ impl Connection {
     /// checked at the commit.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::{BackupStep, Database, params};
     /// let mut connection = database.connect()?;
@@ -44,7 +44,7 @@ impl Connection {
     /// while backup.step(Some(100))? != BackupStep::Done {}
     /// backup.finish()?;
     /// assert!(target.query("SELECT * FROM item", params![])?.is_empty());
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

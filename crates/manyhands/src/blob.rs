@@ -49,7 +49,7 @@ impl Connection {
     /// durable when it is closed. When the connection is dropped its blobs are closed.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::{BlobPlace, params};
     /// let mut connection = database.connect()?;
@@ -64,7 +64,7 @@ impl Connection {
     /// let mut blob = connection.open_blob(&place, true)?;
     /// blob.write(500_000, b"in the middle")?;
     /// blob.close()?;
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

@@ -129,14 +129,14 @@ impl Connection {
     /// Executes one statement, to its end.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
     /// connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", params![])?;
     /// let done = connection.execute("INSERT INTO item (name) VALUES (?1)", params!["lamp"])?;
     /// assert_eq!((done.changes(), done.last_insert_rowid()), (1, 1));
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl Connection {
     /// travel as one request, and no other write comes between them.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
@@ -194,7 +194,7 @@ impl Connection {
     ///     ("UPDATE account SET cents = cents + ?1 WHERE id = 2 RETURNING cents", params![200]),
     /// ])?;
     /// assert_eq!(done[1].rows[0].get::<i64>(0)?, 200);
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

@@ -85,7 +85,7 @@ impl Connection {
     /// others.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
@@ -98,7 +98,7 @@ impl Connection {
     ///     transaction.execute("UPDATE job SET done = 1 WHERE id = ?1", params![id])?;
     /// }
     /// transaction.commit()?;
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

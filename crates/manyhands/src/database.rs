@@ -30,7 +30,7 @@ use crate::{Connection, Error};
 /// with [`Database::connect`].
 ///
 /// ```
-/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("app.db");
 /// use manyhands::{Database, params};
 /// let database = Database::open(&path)?;
@@ -39,7 +39,7 @@ use crate::{Connection, Error};
 /// connection.execute("INSERT INTO visit VALUES (?1, ?2)", params!["/", 1])?;
 /// let rows = connection.query("SELECT count FROM visit WHERE page = ?1", params!["/"])?;
 /// assert_eq!(rows[0].get::<i64>(0)?, 1);
-/// # Ok::<(), manyhands::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Database {

@@ -50,7 +50,7 @@ pub(crate) enum ErrorKind {
 /// What an optimistic transaction saw, and what is so now.
 ///
 /// ```
-/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = tempfile::tempdir()?;
 /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
 /// use manyhands::params;
 /// # let setup = "CREATE TABLE account (id INTEGER PRIMARY KEY, cents); INSERT INTO account VALUES (1, 1000)";
@@ -67,7 +67,7 @@ pub(crate) enum ErrorKind {
 ///      (on account), showed (1000); others have committed since, and now it shows (960). Nothing was \
 ///      written: run the transaction again, or give it to `run`, which does so"
 /// );
-/// # Ok::<(), manyhands::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {

@@ -34,7 +34,7 @@ impl Connection {
     /// not use this connection, and must not wait for a lock whose holder may wait for it.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::{Value, ValueRef, params};
     /// let mut connection = database.connect()?;
@@ -43,7 +43,7 @@ impl Connection {
     ///     _ => Err("double() takes an integer".into()),
     /// })?;
     /// assert_eq!(connection.query("SELECT double(21)", params![])?[0].get::<i64>(0)?, 42);
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Connection {
     /// Makes an aggregate function: one value for a group of rows.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::{Aggregate, FunctionError, Value, ValueRef, params};
     /// struct Product;
@@ -86,7 +86,7 @@ impl Connection {
     /// connection.create_aggregate("product", Some(1), Product)?;
     /// let sql = "SELECT product(column1) FROM (VALUES (2), (3), (7))";
     /// assert_eq!(connection.query(sql, params![])?[0].get::<i64>(0)?, 42);
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

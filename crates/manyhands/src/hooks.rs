@@ -122,7 +122,7 @@ impl Connection {
     /// its writes itself.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::{Action, ActionKind, Verdict, params};
     /// let mut connection = database.connect()?;
@@ -132,7 +132,7 @@ impl Connection {
     ///     _ => Verdict::Allow,
     /// }))?;
     /// assert!(connection.query("SELECT word FROM secret", params![]).is_err());
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

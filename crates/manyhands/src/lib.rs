@@ -5,7 +5,7 @@
 //! database in WAL mode, which the sqlite3 shell and other programs read and write meanwhile.
 //!
 //! ```
-//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("app.db");
 //! use manyhands::{Database, params};
 //!
@@ -27,7 +27,7 @@
 //!
 //! let rows = database.connect()?.query("SELECT count(*) FROM hit", params![])?;
 //! assert_eq!(rows[0].get::<i64>(0)?, 80);
-//! # Ok::<(), manyhands::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`.

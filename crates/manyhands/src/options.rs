@@ -49,7 +49,7 @@ pub enum TransactionMode {
 /// Opens a database with choices; made by [`Database::builder`].
 ///
 /// ```
-/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("app.db");
 /// use std::time::Duration;
 /// let database = manyhands::Database::builder(&path)
@@ -58,7 +58,7 @@ pub enum TransactionMode {
 ///     .foreign_keys(true)
 ///     .label("importer")
 ///     .open()?;
-/// # Ok::<(), manyhands::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing before `open`"]

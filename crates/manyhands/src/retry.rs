@@ -8,7 +8,7 @@ impl Database {
     /// Runs `work` in a transaction and commits it; see [`Connection::run`].
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// database.connect()?.execute("CREATE TABLE counter (n INTEGER)", params![])?;
@@ -25,7 +25,7 @@ impl Database {
     /// });
     /// let rows = database.connect()?.query("SELECT n FROM counter", params![])?;
     /// assert_eq!(rows[0].get::<i64>(0)?, 4);
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use manyhands_sqlite::{Statement, ValueRef};
 /// Rows in one piece of memory, which is used again and again: for who reads many.
 ///
 /// ```
-/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = tempfile::tempdir()?;
 /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
 /// use manyhands::{RowBuffer, ValueRef, params};
 /// let mut connection = database.connect()?;
@@ -21,7 +21,7 @@ use manyhands_sqlite::{Statement, ValueRef};
 ///     buffer.clear();
 /// }
 /// assert_eq!(sum, 5050);
-/// # Ok::<(), manyhands::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct RowBuffer {

@@ -17,7 +17,7 @@ impl Connection {
     /// blocks nobody while it reads, computes or waits, and commits if what it saw is still so.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
@@ -33,7 +33,7 @@ impl Connection {
     ///
     /// let error = transaction.commit().unwrap_err();
     /// assert!(error.is_conflict());
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Connection {
     /// nobody else writes until it ends. It cannot conflict.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
@@ -56,7 +56,7 @@ impl Connection {
     /// let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
     /// transaction.execute("UPDATE counter SET n = ?1", params![n + 1])?;
     /// transaction.commit()?;
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Connection {
     /// statements that would write are refused.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
     /// use manyhands::params;
     /// let mut connection = database.connect()?;
@@ -79,7 +79,7 @@ impl Connection {
     /// database.connect()?.execute("INSERT INTO item VALUES (5)", params![])?;
     /// assert_eq!(report.query("SELECT count(*) FROM item", params![])?, before);
     /// assert!(report.execute("INSERT INTO item VALUES (6)", params![]).is_err());
-    /// # Ok::<(), manyhands::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
