@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, Stage, Waited, planted};
+use manyhands_queue::{
+    Deadline, Inheritance, Kind, Lead, Published, Queue, Stage, Waited, planted,
+};
 
 use crate::Error;
 use crate::batch;
@@ -42,16 +44,17 @@ pub(crate) enum Settled {
 }
 
 impl Client<'_> {
-    /// Leads at once, if nobody leads and nobody waits.
+    /// Leads at once, if nobody leads, nobody waits, and no dead leader's batch is to be settled.
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let queue = self.file.sound_queue(self.deadline)?;
         if !queue.is_idle() || self.lacks_room(&queue) {
             return Ok(None);
         }
-        let Some(mut lead) = queue.try_lead(self.label) else { return Ok(None) };
-        recover::settle(self.file, &mut lead, self.deadline)?;
-        // Somebody who came in between, or who was settled, was first.
-        Ok(if lead.next(None).is_none() { Some(lead) } else { None })
+        let Some(lead) = queue.try_lead(self.label) else { return Ok(None) };
+        // Somebody who came in between was first. What a dead leader left takes SQLite's write lock to settle: that
+        // is for those who wait.
+        let idle = lead.inheritance() == Inheritance::Nothing && lead.next(None).is_none();
+        Ok(idle.then_some(lead))
     }
 
     /// Waits for the turn.
@@ -340,6 +343,30 @@ mod tests {
             assert!(matches!(fate, Some(Settled::Turn(_))), "{fate:?}");
         });
         assert!(queue.is_sound());
+    }
+
+    /// A leader died with a batch in hand, and its number went to a new member. Who found the queue idle then looked
+    /// for the batch's commit, and waited for SQLite's write lock, even with a snapshot in hand.
+    #[test]
+    fn who_leads_because_nobody_waits_does_not_wait() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("app.db");
+        let database = Database::open(&path).expect("opens");
+        let connection = database.connect().expect("a connection");
+        let file = connection.file.clone().expect("it has a queue");
+        let interrupt = Interrupt::default();
+        let client = client(&file, Deadline::after(Duration::from_secs(5)), &interrupt);
+        let mut lead = file.queue().try_lead("leader").expect("nobody leads");
+        lead.begin_batch();
+        drop(lead);
+        let mode = manyhands_sqlite::OpenMode::ReadWrite;
+        let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
+        other.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+        let lead = client.lead_if_idle().expect("it does not look");
+        assert!(lead.is_none(), "there is a batch to settle");
+        other.execute("ROLLBACK").expect("gives the write lock back");
+        client.take_turn().expect("who waits settles it");
+        assert!(client.lead_if_idle().expect("leads").is_some());
     }
 
     /// Only the layout's number was written over. Members left, and then each took the others, who had the
