@@ -298,20 +298,25 @@ impl Writer {
         let _ = write.call.reply.send(result);
     }
 
+    /// The client whose write this is.
+    fn client<'a>(&'a self, write: &Write, interrupt: &'a Interrupt) -> Client<'a> {
+        Client {
+            file: &self.file,
+            label: self.label(),
+            began: write.call.began,
+            deadline: write.call.deadline,
+            wal_bytes_limit: self.database.settings.wal_bytes_limit,
+            interrupt,
+        }
+    }
+
     fn settle(
         &self,
         write: &Write,
         published: Option<(Published, Arc<Queue>)>,
         given_up: &Interrupt,
     ) -> Result<Settled, Error> {
-        let client = Client {
-            file: &self.file,
-            label: self.label(),
-            began: write.call.began,
-            deadline: write.call.deadline,
-            wal_bytes_limit: self.database.settings.wal_bytes_limit,
-            interrupt: given_up,
-        };
+        let client = self.client(write, given_up);
         if let Some((published, queue)) = published
             && let Some(settled) = client.settle(&queue, published)?
         {
@@ -356,15 +361,7 @@ impl Writer {
         drop(state);
         // First the slots, for those who wait for one.
         let answers = answered.into_iter().map(|Sent { write, published, .. }| {
-            let client = Client {
-                file: &self.file,
-                label: self.label(),
-                began: write.call.began,
-                deadline: write.call.deadline,
-                wal_bytes_limit: self.database.settings.wal_bytes_limit,
-                interrupt: &Interrupt::default(),
-            };
-            let answer = client.answer(published);
+            let answer = self.client(&write, &Interrupt::default()).answer(published);
             (write, answer)
         });
         let answers: Vec<(Box<Write>, Result<Answer, Error>)> = answers.collect();
