@@ -264,18 +264,50 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
-    use crate::Database;
     use crate::recover::tests::lead_with_a_batch;
+    use crate::registry::FileHandle;
+    use crate::{Connection, Database};
 
     const SLOTS_AT: u64 = 53_248;
 
-    fn client<'a>(
-        file: &'a DatabaseFile,
-        deadline: Deadline,
-        interrupt: &'a Interrupt,
-    ) -> Client<'a> {
-        let (began, wal_bytes_limit) = (Instant::now(), u64::MAX);
-        Client { file, label: "", began, deadline, wal_bytes_limit, interrupt }
+    /// A database, its queue, and who writes to it.
+    struct Scene {
+        directory: tempfile::TempDir,
+        connection: Connection,
+        file: FileHandle,
+        interrupt: Interrupt,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let directory = tempfile::tempdir().expect("a directory");
+            let database = Database::open(directory.path().join("app.db")).expect("opens");
+            let connection = database.connect().expect("a connection");
+            let file = connection.file.clone().expect("it has a queue");
+            Scene { directory, connection, file, interrupt: Interrupt::default() }
+        }
+
+        fn client(&self, timeout: Duration) -> Client<'_> {
+            let (file, interrupt) = (&*self.file, &self.interrupt);
+            let (began, deadline) = (Instant::now(), Deadline::after(timeout));
+            Client { file, label: "", began, deadline, wal_bytes_limit: u64::MAX, interrupt }
+        }
+
+        /// Another SQLite program that holds the write lock.
+        fn locked(&self) -> manyhands_sqlite::Connection {
+            let mode = manyhands_sqlite::OpenMode::ReadWrite;
+            let path = self.directory.path().join("app.db");
+            let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
+            other.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+            other
+        }
+
+        /// Writes over what stands at a place of the queue file.
+        fn write_over(&self, rubbish: &[u8], at: u64) {
+            let path = self.directory.path().join("app.db-hands");
+            let memory = std::fs::File::options().write(true).open(path).expect("the queue file");
+            memory.write_all_at(rubbish, at).expect("writes");
+        }
     }
 
     /// Somebody wrote over the slot of a request that a leader had executed. Its owner took it for passed
@@ -290,26 +322,17 @@ mod tests {
     }
 
     fn write_over_an_executed_request(answered: bool, rubbish: [u8; 8]) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("app.db");
-        let database = Database::open(&path).expect("opens");
-        let connection = database.connect().expect("a connection");
-        let file = connection.file.clone().expect("it has a queue");
-        let deadline = Deadline::after(Duration::from_secs(5));
-        let interrupt = Interrupt::default();
-        let client = client(&file, deadline, &interrupt);
-        let queue = file.queue();
+        let scene = Scene::new();
+        let queue = scene.file.queue();
         let (mut lead, published, entry) = lead_with_a_batch(&queue);
-        let memory =
-            std::fs::File::options().write(true).open(directory.path().join("app.db-hands"));
-        let memory = memory.expect("the queue file");
         if answered {
             lead.end_batch(&[entry], true);
             lead.release();
         }
         for slot in 0..4 {
-            memory.write_all_at(&rubbish, SLOTS_AT + slot * 2048).expect("writes");
+            scene.write_over(&rubbish, SLOTS_AT + slot * 2048);
         }
+        let client = scene.client(Duration::from_secs(5));
         let fate = client.settle(&queue, published).expect_err("nobody knows");
         assert!(fate.is_outcome_unknown(), "{fate}");
         assert!(!queue.is_sound(), "others may be damaged too");
@@ -319,20 +342,12 @@ mod tests {
     /// request in it passed. The owner waited for ever: after its deadline it did not look for dead leaders.
     #[test]
     fn a_fate_is_waited_for_beyond_the_deadline() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("app.db");
-        let database = Database::open(&path).expect("opens");
-        let connection = database.connect().expect("a connection");
-        let file = connection.file.clone().expect("it has a queue");
-        let interrupt = Interrupt::default();
-        let deadline = Deadline::after(Duration::from_millis(100));
-        let client = client(&file, deadline, &interrupt);
-        let queue = file.queue();
+        let scene = Scene::new();
+        let client = scene.client(Duration::from_millis(100));
+        let queue = scene.file.queue();
         let (lead, published, _) = lead_with_a_batch(&queue);
         drop(lead);
-        let mode = manyhands_sqlite::OpenMode::ReadWrite;
-        let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
-        other.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+        let other = scene.locked();
         std::thread::scope(|scope| {
             let fate = scope.spawn(|| client.settle(&queue, published));
             std::thread::sleep(Duration::from_millis(400));
@@ -349,19 +364,12 @@ mod tests {
     /// for the batch's commit, and waited for SQLite's write lock, even with a snapshot in hand.
     #[test]
     fn who_leads_because_nobody_waits_does_not_wait() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("app.db");
-        let database = Database::open(&path).expect("opens");
-        let connection = database.connect().expect("a connection");
-        let file = connection.file.clone().expect("it has a queue");
-        let interrupt = Interrupt::default();
-        let client = client(&file, Deadline::after(Duration::from_secs(5)), &interrupt);
-        let mut lead = file.queue().try_lead("leader").expect("nobody leads");
+        let scene = Scene::new();
+        let client = scene.client(Duration::from_secs(5));
+        let mut lead = scene.file.queue().try_lead("leader").expect("nobody leads");
         lead.begin_batch();
         drop(lead);
-        let mode = manyhands_sqlite::OpenMode::ReadWrite;
-        let other = manyhands_sqlite::Connection::open(&path, mode, false).expect("opens");
-        other.execute("BEGIN IMMEDIATE").expect("the write lock is free");
+        let other = scene.locked();
         let lead = client.lead_if_idle().expect("it does not look");
         assert!(lead.is_none(), "there is a batch to settle");
         other.execute("ROLLBACK").expect("gives the write lock back");
@@ -374,13 +382,9 @@ mod tests {
     #[test]
     fn a_layout_that_was_written_over_is_no_other_version() {
         const LAYOUT_AT: u64 = 8;
-        let directory = tempfile::tempdir().expect("a directory");
-        let database = Database::open(directory.path().join("app.db")).expect("opens");
-        let mut connection = database.connect().expect("a connection");
-        let queue_file = directory.path().join("app.db-hands");
-        let memory = std::fs::File::options().write(true).open(queue_file).expect("the queue file");
-        memory.write_all_at(&[7], LAYOUT_AT).expect("writes");
-        connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
+        let mut scene = Scene::new();
+        scene.write_over(&[7], LAYOUT_AT);
+        scene.connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
     }
 
     /// The same before the leader commits: then it had better not.
@@ -388,20 +392,14 @@ mod tests {
     fn a_batch_that_was_written_over_is_not_committed() {
         const LEADER_WORD_AT: u64 = 192;
         for at in [LEADER_WORD_AT, SLOTS_AT] {
-            let directory = tempfile::tempdir().expect("a directory");
-            let queue_file = directory.path().join("app.db-hands");
-            let database = Database::open(directory.path().join("app.db")).expect("opens");
-            let mut connection = database.connect().expect("a connection");
-            let file = connection.file.clone().expect("it has a queue");
-            let queue = file.queue();
+            let mut scene = Scene::new();
+            let queue = scene.file.queue();
             let (lead, _published, entry) = lead_with_a_batch(&queue);
             assert!(lead.is_intact(&[entry]));
-            let memory = std::fs::File::options().write(true).open(queue_file);
-            let memory = memory.expect("the queue file");
-            memory.write_all_at(&[0; 8], at).expect("writes");
+            scene.write_over(&[0; 8], at);
             assert!(!lead.is_intact(&[entry]) && !queue.is_sound());
             drop(lead);
-            connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
+            scene.connection.execute("CREATE TABLE t (a)", &[]).expect("a new queue is joined");
         }
     }
 }

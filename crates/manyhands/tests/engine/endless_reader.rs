@@ -134,9 +134,7 @@ fn another_program_that_reads_is_named() {
     in_time(|| {
         let stage = Stage::new();
         drop(stage.database_with_items());
-        let mut command = Command::new("sqlite3");
-        command.arg(stage.path());
-        let mut shell = Actor::spawn(command);
+        let mut shell = Actor::sqlite(&stage.path());
         shell.tell("BEGIN; SELECT '@' || count(*) FROM item;");
         assert_eq!(shell.hear(), "0");
         let pid = format!("process {} (sqlite3 ", shell.pid());

@@ -165,8 +165,15 @@ impl Actor {
         Actor::spawn(command)
     }
 
+    /// Starts the sqlite3 shell on `path`.
+    pub fn sqlite(path: &Path) -> Actor {
+        let mut shell = Command::new("sqlite3");
+        shell.arg(path);
+        Actor::spawn(shell)
+    }
+
     /// Starts a program whose lines on standard output the test reads.
-    pub fn spawn(mut command: Command) -> Actor {
+    fn spawn(mut command: Command) -> Actor {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -4,7 +4,6 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -162,9 +161,7 @@ fn the_executor_goes_on_while_every_write_waits() {
     in_time(|| {
         let stage = Stage::new();
         let database = with_items(&stage);
-        let mut peer = Command::new("sqlite3");
-        peer.arg(stage.path());
-        let mut peer = Actor::spawn(peer);
+        let mut peer = Actor::sqlite(&stage.path());
         peer.tell("PRAGMA journal_mode; BEGIN IMMEDIATE;\n.print @holding");
         assert_eq!(peer.hear(), "holding");
         one_thread().block_on(async {

@@ -441,9 +441,7 @@ fn beside_a_checkpoint(mode: TransactionMode, statements: &[&str]) {
     if mode == TransactionMode::Optimistic {
         assert_eq!(items(&mut connection), 1);
     }
-    let mut peer = Command::new("sqlite3");
-    peer.arg(stage.path());
-    let mut peer = Actor::spawn(peer);
+    let mut peer = Actor::sqlite(&stage.path());
     peer.tell(".timeout 100000\nPRAGMA wal_checkpoint(RESTART);\n.print @done");
     until("the checkpoint has the write lock", || {
         let mut other = Command::new("sqlite3");

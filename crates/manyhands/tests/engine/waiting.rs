@@ -1,7 +1,6 @@
 //! A wait has an order, a deadline, and a way out; and when it fails it says who was in the way.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -123,9 +122,7 @@ fn a_timeout_names_another_program() {
     in_time(|| {
         let stage = Stage::new();
         drop(stage.database_with_items());
-        let mut command = Command::new("sqlite3");
-        command.arg(stage.path());
-        let mut shell = Actor::spawn(command);
+        let mut shell = Actor::sqlite(&stage.path());
         shell.tell("PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE; SELECT '@held';");
         // The answer to the first pragma is no line of ours.
         assert_eq!(shell.hear(), "held");
@@ -153,9 +150,7 @@ fn a_write_waits_for_another_program() {
     in_time(|| {
         let stage = Stage::new();
         let database = stage.database_with_items();
-        let mut command = Command::new("sqlite3");
-        command.arg(stage.path());
-        let mut shell = Actor::spawn(command);
+        let mut shell = Actor::sqlite(&stage.path());
         shell.tell("BEGIN IMMEDIATE; INSERT INTO item (note) VALUES ('shell'); SELECT '@held';");
         assert_eq!(shell.hear(), "held");
         let writers: Vec<_> = WRITES
