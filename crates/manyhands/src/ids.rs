@@ -117,7 +117,7 @@ impl IdFunction {
             let mut giving = lock(&giving);
             let giving = giving.as_mut().ok_or("manyhands_new_rowid() is Manyhands' own")?;
             // Without an id of ours SQLite chooses.
-            Ok(giving.next().map_or(Value::Null, Value::Integer))
+            Ok(giving.next()?.map_or(Value::Null, Value::Integer))
         })?;
         Ok(function)
     }
@@ -177,23 +177,24 @@ impl IdFunction {
 }
 
 impl Giving {
-    fn next(&mut self) -> Option<i64> {
+    /// The next id, if one can be given.
+    ///
+    /// # Errors
+    /// The schema has changed: the INSERT was rewritten for another, and could do what it would not do as it was
+    /// written. See [`InsertWithIds::is_stale`].
+    fn next(&mut self) -> Result<Option<i64>, &'static str> {
         let (table, exclusive) = (&mut self.table, self.exclusive);
         let free = |id: &i64| !table.is_taken(*id) && (exclusive || !table.is_used_up(*id));
         let recorded = self.recorded.pop_front().filter(free);
-        let id = match recorded {
-            Some(id) => id,
-            None => {
-                let known = self.highest.take();
-                let highest = known.or_else(|| self.table.highest())?;
-                self.queue.reserve_id(self.table.key, highest)?
-            }
-        };
+        let id = recorded.or_else(|| {
+            let highest = self.highest.take().or_else(|| self.table.highest())?;
+            self.queue.reserve_id(self.table.key, highest)
+        });
         if self.table.is_stale() {
-            return None;
+            return Err("the schema has changed");
         }
-        self.given.push(id);
-        Some(id)
+        self.given.extend(id);
+        Ok(id)
     }
 }
 
@@ -304,9 +305,11 @@ impl InsertWithIds {
         GivenIds { table: self.key, ids, stay: self.always_inserts }
     }
 
-    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for.
+    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for. If it failed
+    /// then, it has done nothing, and is to be executed as it was written.
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations
+            || self.table.as_ref().is_some_and(|table| table.is_stale())
     }
 }
 

@@ -13,9 +13,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use manyhands_queue::{Kind, Lead, planted};
-use manyhands_sqlite::{
-    self as sqlite, Promotion, Statement, Value, ValueRef, WalIndexHeader, pin,
-};
+use manyhands_sqlite::{self as sqlite, Promotion, Statement, Value, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::commit::Settled;
@@ -369,8 +367,7 @@ impl Connection {
             self.put_back(prepared);
             return Ok(self.commit_again());
         }
-        let values = optimistic.log.values(entry);
-        let watched = self.watch_again(&mut prepared, entry, values, *taint)?;
+        let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();
@@ -410,15 +407,15 @@ impl Connection {
     }
 
     /// Steps one statement of the log again, with the ids that it was given.
-    fn watch_again<'a>(
+    fn watch_again(
         &mut self,
         prepared: &mut Prepared,
+        log: &Log,
         entry: &Entry,
-        values: impl ExactSizeIterator<Item = ValueRef<'a>>,
         taint: Taint,
     ) -> Result<Watched, Error> {
         let watch = |statement: &mut Statement| {
-            statement.bind_all(values)?;
+            statement.bind_all(log.values(entry))?;
             Ok(observe::watch_again(statement, &entry.seen()))
         };
         let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
@@ -429,7 +426,11 @@ impl Connection {
             && let Some(insert) =
                 prepared.rewriting.get(&open.sqlite, &entry.sql, || open.compiler.heard_trigger())
         {
-            return open.ids.run(&queue, insert, recorded, None, watch).0;
+            let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
+            let failed = watched.as_ref().is_ok_and(|it| it.error.is_some());
+            if !(failed && insert.is_stale()) {
+                return watched;
+            }
         }
         watch(&mut prepared.statement)
     }

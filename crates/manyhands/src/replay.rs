@@ -133,6 +133,10 @@ impl Executor {
                 Ok::<_, sqlite::Error>(observe::watch_again(compiled, then))
             })
             .map_err(|_| Executed::Spoiled)?;
+        if known.is_stale() && watched.error.is_some() && ids.is_some() {
+            // Perhaps only as it was rewritten for new ids: its owner executes it as it was written.
+            return Err(Executed::Spoiled);
+        }
         let touches = if known.is_stale() { Touches::ALL } else { known.touches };
         let changes_rows = known.changes_rows;
         if changes_rows {

@@ -213,3 +213,57 @@ fn whoever_replays_a_statement_for_the_first_time_uses_up_no_ids() {
          table -> 1|10, 2|20, 3|0, 4|1, 5|2",
     );
 }
+
+/// An INSERT without a list of columns names those that the table had when its ids were first asked for. It did so, too,
+/// after the table got another column: where SQLite refuses it, it was executed.
+#[test]
+fn a_table_that_gets_another_column() {
+    const INSERT: &str = "INSERT INTO test VALUES (1, 2)";
+    for at_home in [false, true] {
+        for again in [false, true] {
+            let (stage, database) = stage("CREATE TABLE test (a, b)");
+            let (mut one, mut other) = (connect(&database), connect(&database));
+            if at_home {
+                one.create_function("own", Some(0), true, |_| Ok(1.into())).expect("a function");
+            }
+            execute(&mut one, "BEGIN");
+            execute(&mut one, INSERT);
+            if again {
+                execute(&mut one, "ROLLBACK");
+            }
+            execute(&mut other, "ALTER TABLE test ADD COLUMN c");
+            if again {
+                execute(&mut one, "BEGIN");
+                let error = one.execute(INSERT, params![]).expect_err("two values, three columns");
+                assert!(error.to_string().contains("3 columns but 2 values"), "{error}");
+            } else {
+                let error = one.execute("COMMIT", params![]).expect_err("it would now fail");
+                assert!(error.is_conflict(), "{error}");
+            }
+            assert_eq!(shell(&stage.path(), "SELECT count(*) FROM test"), "0");
+        }
+    }
+}
+
+/// The same where the statement means what it meant: it is executed as it was written.
+#[test]
+fn a_table_that_gets_an_index() {
+    for at_home in [false, true] {
+        let (stage, database) = stage("CREATE TABLE test (a, b)");
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        if at_home {
+            one.create_function("own", Some(0), true, |_| Ok(1.into())).expect("a function");
+        }
+        for index in 0..4 {
+            execute(&mut one, "BEGIN");
+            execute(&mut one, "INSERT INTO test VALUES (1, 2)");
+            // Whoever executes it again has done so before.
+            if index == 3 {
+                execute(&mut other, "CREATE INDEX test_a ON test (a)");
+            }
+            execute(&mut other, "INSERT INTO test VALUES (5, 6)");
+            execute(&mut one, "COMMIT");
+        }
+        assert_eq!(shell(&stage.path(), "SELECT count(*) FROM test"), "8");
+    }
+}
