@@ -407,6 +407,7 @@ impl Party {
         model_directory: &Path,
     ) -> Result<(), String> {
         let outside = self.connection.is_autocommit();
+        let before = self.connection.session_counts().total_changes;
         let began = Instant::now();
         let outcome = run_ours(&mut self.connection, statement, directory);
         assert!(began.elapsed() < STATEMENT_MAX, "{statement:?}: {:?}", began.elapsed());
@@ -417,6 +418,8 @@ impl Party {
             let first = statement.sql.split(' ').next().unwrap_or_default();
             let harmless = ["SELECT", "WITH", "BEGIN", "COMMIT", "END", "SAVEPOINT", "RELEASE"];
             self.writes |= !failed && !harmless.contains(&first);
+            // What an OR FAIL has kept.
+            self.writes |= self.connection.session_counts().total_changes != before;
             self.log.push((statement.clone(), outcome));
         }
         if !ended {
