@@ -50,12 +50,19 @@ tell() {
         sed -n "s/^#\([0-9]*\).*DONE *cov: \([0-9]*\).*/$1: \1 inputs, \2 places in the code, no finding/p" "artifacts/$1.log"
     else
         tail -n 60 "artifacts/$1.log"
-        echo "$1: a finding; fuzz/run.sh $1 0 FILE replays what is in fuzz/artifacts/$1"
+        input=$(sed -n 's/.*Test unit written to //p' "artifacts/$1.log" | tail -n 1)
+        echo "$1: a finding; fuzz/run.sh $1 0 ${input:-artifacts/$1} replays it"
         return 1
     fi
 }
 
 build
+# The targets' files are in memory, where there is such a file system, and a fuzzer never returns to remove them.
+[ -n "${TMPDIR:-}" ] || [ ! -d /dev/shm ] || TMPDIR=/dev/shm
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/manyhands-fuzz-XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
 if [ "$target" != all ]; then
     run "$target" "$@"
     exit

@@ -5,6 +5,7 @@ pub mod column;
 mod crew;
 pub mod environment;
 pub mod full;
+pub mod fuzz;
 pub mod hostile;
 pub mod images;
 pub mod isolation;

@@ -70,6 +70,8 @@ enum Command {
     NthCall(campaign::nth_call::Arguments),
     /// Writers on a file system that loses all that is not on the disk. Needs root.
     PowerCut(campaign::power_cut::Arguments),
+    /// The fuzz targets, a while each; what they keep, the next pass goes on with.
+    Fuzz(campaign::fuzz::Arguments),
     /// Many processes create the same database at the same time.
     Opening(campaign::opening::Arguments),
     /// Visits every state of a model of the protocol: deaths, power cuts, another program.
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::PlantedImages(arguments) => campaign::images::run_planted(&arguments),
         Command::NthCall(arguments) => campaign::nth_call::run(&arguments),
         Command::PowerCut(arguments) => campaign::power_cut::run(&arguments),
+        Command::Fuzz(arguments) => campaign::fuzz::run(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),
         Command::Model(arguments) => campaign::model::run(&arguments),
         Command::Memory(arguments) => campaign::memory::run(&arguments),

@@ -127,6 +127,18 @@ pub fn entries(part: u64) -> Vec<Entry> {
         entry("hostile", round, rounds(8), vec![sum("rounds", 200)], ATTACKS),
         entry("hostile --aimed", round, rounds(8), vec![sum("rounds", 20)], ATTACKS),
         entry("stopped", round, rounds(3), vec![sum("rounds", 100)], &["timeouts", "latest_ms"]),
+        Entry {
+            is_seeded: false,
+            // The first one builds the targets.
+            patience: Duration::from_secs(3600),
+            ..entry(
+                "fuzz",
+                "--from-pass",
+                ("--passes", 1),
+                vec![sum("executions", 1_000_000_000)],
+                TARGETS,
+            )
+        },
         entry(
             "opening --processes 1000",
             round,
@@ -197,6 +209,15 @@ const IMAGES: &[&str] = &[
     "careless-peer bad",
 ];
 
+const TARGETS: &[&str] = &[
+    "bytes executions",
+    "insert executions",
+    "queue_file executions",
+    "request executions",
+    "damaged_database executions",
+    "sql executions",
+];
+
 /// They mount file systems, make control groups and namespaces. `power-cut` says so itself.
 const NEED_ROOT: &[&str] =
     &["full", "stopped", "environment --case memory", "environment --case namespaces"];
@@ -219,5 +240,20 @@ impl Entry {
             words.extend([option.to_owned(), number.to_string()]);
         }
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TARGETS;
+
+    /// What a target has executed would be counted, and not told.
+    #[test]
+    fn every_fuzz_target_has_its_figure() {
+        let manifest = include_str!("../../../../fuzz/Cargo.toml");
+        let names = manifest.lines().filter_map(|line| line.strip_prefix("name = \""));
+        // The first one is the package's.
+        let names = names.skip(1).map(|name| format!("{} executions", name.trim_end_matches('"')));
+        assert_eq!(names.collect::<Vec<_>>(), TARGETS);
     }
 }
