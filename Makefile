@@ -71,7 +71,7 @@ help:
 	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench"
-	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, power cuts;"
+	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, fuzzing;"
 	@echo "               goes on where it was stopped, CAMPAIGN_SECONDS=3600 for an hour; writes $(CAMPAIGN_PAGE)"
 	@echo "make fuzz      all fuzz targets, a minute each, two at a time; FUZZ_SECONDS=600 for longer"
 
@@ -114,7 +114,7 @@ demo: build
 
 test: setup test-models
 	$(CARGO) test --locked --features manyhands/tokio
-	$(CARGO) test --locked --release -p manyhands-reliability
+	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 3
 	$(MAKE) fuzz
 	$(MAKE) test-python
 

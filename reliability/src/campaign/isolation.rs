@@ -31,6 +31,9 @@ pub struct Arguments {
     /// How many transactions are tried, in all rounds together.
     #[arg(long, default_value_t = 2_000_000)]
     transactions: u64,
+    /// No round begins when so many have been checked.
+    #[arg(long, default_value_t = u64::MAX)]
+    checked: u64,
     /// No round begins after so many seconds.
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
@@ -52,7 +55,7 @@ pub struct Arguments {
     /// Processes killed in each round.
     #[arg(long, default_value_t = 4)]
     kills: u64,
-    /// Without the sqlite3 shell, which writes in every round of an even number.
+    /// Without the sqlite3 shell, which writes in every third round.
     #[arg(long)]
     alone: bool,
     /// On the disk that TMPDIR names, and not in memory.
@@ -129,7 +132,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let next = AtomicU64::new(arguments.from_round);
     let tally = Mutex::new(Tally::default());
     let work = || -> Result<()> {
-        while began.elapsed().as_secs() < arguments.seconds {
+        let is_enough = || lock(&tally).checked as u64 >= arguments.checked;
+        while began.elapsed().as_secs() < arguments.seconds && !is_enough() {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= end {
                 break;
@@ -207,9 +211,9 @@ fn play(arguments: &Arguments, number: u64) -> Result<Round> {
     let stop = AtomicBool::new(false);
     let (mut findings, mut told, mut deaths) = (Vec::new(), Vec::new(), 0);
     std::thread::scope(|scope| -> Result<()> {
-        // Every other round is without it: its commits are what ours cannot know of, and hide what goes wrong with
-        // what ours know of each other.
-        let peer = (!arguments.alone && number.is_multiple_of(2)).then(|| {
+        // Most rounds are without it: its commits are what ours cannot know of, and hide what goes wrong with what ours
+        // know of each other.
+        let peer = (!arguments.alone && number.is_multiple_of(3)).then(|| {
             let (stop, database) = (&stop, &database);
             scope.spawn(move || -> Result<Vec<Told>> {
                 Peer::start(database)?.play(seed ^ 1, || stop.load(Ordering::Relaxed))

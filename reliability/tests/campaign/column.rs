@@ -5,13 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-
-use super::ONE_AT_A_TIME;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -98,7 +95,6 @@ fn at_work(directory: &Path) -> usize {
 
 #[test]
 fn a_column_that_was_killed_ends_as_one_that_was_not() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (through, broken) = (Column::new(), Column::new());
     assert!(through.run(CHEAP, "one", None).success(), "{}", through.page());
     for lines in [1, 4, 7] {
@@ -128,7 +124,6 @@ fn a_column_that_was_killed_ends_as_one_that_was_not() {
 /// A disk that is full is a file system of its own, mounted: it goes, too.
 #[test]
 fn a_slice_ends_with_the_column_and_leaves_nothing() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let column = Column::new();
     let mut process = column.start(&["--only", "full --rounds 0 --bytes 0"], "one", None);
     let is_mounted = || {
@@ -147,7 +142,6 @@ fn a_slice_ends_with_the_column_and_leaves_nothing() {
 
 #[test]
 fn a_finding_stands_on_the_page_and_fails_the_column() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let column = Column::new();
     let words = ["--only", "kill", "--part", "1000", "--seconds", "1"];
     assert_eq!(column.run(&words, "one", Some("execute-twice")).code(), Some(1));
@@ -166,7 +160,6 @@ fn a_finding_stands_on_the_page_and_fails_the_column() {
 
 #[test]
 fn a_slice_that_hangs_is_a_finding() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let column = Column::new();
     // Its clock jumps for more than two seconds.
     let words = ["--only", "environment --case clock", "--part", "100", "--patience", "1"];
