@@ -114,7 +114,7 @@ demo: build
 
 test: setup test-models
 	$(CARGO) test --locked --features manyhands/tokio
-	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 3
+	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 4
 	$(MAKE) fuzz
 	$(MAKE) test-python
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::Beside;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two entries whose numbers are the same each time: 44 bytes in slices of 4, and 2 rounds.
@@ -95,6 +97,7 @@ fn at_work(directory: &Path) -> usize {
 
 #[test]
 fn a_column_that_was_killed_ends_as_one_that_was_not() {
+    let _beside = Beside::others();
     let (through, broken) = (Column::new(), Column::new());
     assert!(through.run(CHEAP, "one", None).success(), "{}", through.page());
     for lines in [1, 4, 7] {
@@ -124,6 +127,7 @@ fn a_column_that_was_killed_ends_as_one_that_was_not() {
 /// A disk that is full is a file system of its own, mounted: it goes, too.
 #[test]
 fn a_slice_ends_with_the_column_and_leaves_nothing() {
+    let _beside = Beside::others();
     let column = Column::new();
     let mut process = column.start(&["--only", "full --rounds 0 --bytes 0"], "one", None);
     let is_mounted = || {
@@ -142,6 +146,7 @@ fn a_slice_ends_with_the_column_and_leaves_nothing() {
 
 #[test]
 fn a_finding_stands_on_the_page_and_fails_the_column() {
+    let _beside = Beside::others();
     let column = Column::new();
     let words = ["--only", "kill", "--part", "1000", "--seconds", "1"];
     assert_eq!(column.run(&words, "one", Some("execute-twice")).code(), Some(1));
@@ -160,6 +165,7 @@ fn a_finding_stands_on_the_page_and_fails_the_column() {
 
 #[test]
 fn a_slice_that_hangs_is_a_finding() {
+    let _beside = Beside::others();
     let column = Column::new();
     // Its clock jumps for more than two seconds.
     let words = ["--only", "environment --case clock", "--part", "100", "--patience", "1"];

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::Beside;
+
 fn worker(database: &Path, act: &str, number: &str, crash: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_reliability"))
         .args(["worker", "--act", act, "--number", number, "--seed", "1", "--database"])
@@ -38,6 +40,7 @@ fn acknowledged(mut worker: Child) -> usize {
 
 #[test]
 fn a_batch_that_was_refused_does_not_come_back() {
+    let _beside = Beside::others();
     let directory = tempfile::tempdir().expect("a directory");
     let database = directory.path().join("app.db");
     let mut expected = acknowledged(worker(&database, "open", "9", "recovered:1"));

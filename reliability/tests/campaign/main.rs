@@ -1,16 +1,54 @@
 //! The small column: every campaign, in few rounds. The long one is the same program with larger
 //! numbers; see `reliability --help`.
 //!
-//! They run beside each other, since each spends a part of its time waiting for disks, deaths and deadlines. None
-//! judges how fast something is: a hang is when nothing comes for seconds.
+//! They run beside each other, since each spends a part of its time waiting for disks, deaths and deadlines: a hang is
+//! when nothing comes for seconds. Two are alone, when all others have ended.
 
 mod column;
 mod left_frame;
 
 use std::process::Command;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How many run beside each other.
+static AT_WORK: Mutex<u32> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+fn at_work() -> MutexGuard<'static, u32> {
+    AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Until it is dropped nobody is alone.
+struct Beside;
+
+impl Beside {
+    fn others() -> Beside {
+        *at_work() += 1;
+        Beside
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        *at_work() -= 1;
+        ENDED.notify_all();
+    }
+}
 
 /// Runs the program; it exits with 0 when there was no finding.
 fn check(words: &[&str]) {
+    let _beside = Beside::others();
+    run(words);
+}
+
+/// The same while nobody else runs.
+fn check_alone(words: &[&str]) {
+    let others = |at_work: &mut u32| *at_work > 0;
+    let _alone = ENDED.wait_while(at_work(), others).unwrap_or_else(PoisonError::into_inner);
+    run(words);
+}
+
+fn run(words: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_reliability"))
         .args(words)
         .output()
@@ -95,10 +133,11 @@ fn what_surrounds_the_writers_changes() {
     check(&["environment", "--rounds", "2"]);
 }
 
-/// File systems that forget what is not on the disk; where they can be mounted.
+/// File systems that forget what is not on the disk; where they can be mounted. Alone: a container that another campaign
+/// starts has all mounts, and a file system that is still mounted there is not mounted anew.
 #[test]
 fn a_real_power_cut_loses_nothing() {
-    check(&["power-cut", "--cuts", "50"]);
+    check_alone(&["power-cut", "--cuts", "50"]);
 }
 
 /// Other programs write to the file while the queue is always full.
@@ -113,10 +152,11 @@ fn histories_are_strictly_serializable() {
     check(&["black-box", "--transactions", "62500", "--seconds", "60"]);
 }
 
-/// A stopped or frozen process cannot be robbed: the others learn who it is, in time, and go on afterwards.
+/// A stopped or frozen process cannot be robbed: the others learn who it is, in time, and go on afterwards. Alone: where
+/// processors are scarce somebody else may be slow for as long, and is named.
 #[test]
 fn a_stopped_process_is_named() {
-    check(&["stopped", "--rounds", "3"]);
+    check_alone(&["stopped", "--rounds", "3"]);
 }
 
 /// Who can write the queue file writes rubbish into it, replaces it, locks it, sends requests: nothing is
