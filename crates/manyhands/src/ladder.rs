@@ -11,8 +11,10 @@
 //! 4. *Conflict*: the caller has seen something that is no longer so.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
 
-use manyhands_queue::{Kind, Lead, planted};
+use manyhands_queue::{Deadline, Kind, Lead, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, Statement, Value, WalIndexHeader, pin};
 
 use crate::Error;
@@ -20,6 +22,7 @@ use crate::commit::Settled;
 use crate::connection::Connection;
 use crate::error::{Conflict, ErrorKind};
 use crate::ids::Recorded;
+use crate::limits;
 use crate::log::{Entry, Log};
 use crate::observe::{self, Counted, Seen, Shown, Watched};
 use crate::optimistic::Optimistic;
@@ -73,20 +76,15 @@ impl Connection {
         self.commit_at_home(lead, &optimistic, &snapshot)
     }
 
-    /// Executes the log in the own turn, and commits it there. The transaction is over in any case.
+    /// Executes the log in the own turn, and commits it there.
     fn commit_at_home(
         &mut self,
         lead: Lead,
         optimistic: &Optimistic,
         snapshot: &WalIndexHeader,
     ) -> Result<Outcome, Error> {
-        let replayed =
-            self.begin_in_turn(lead).and_then(|()| self.replay_here(optimistic, Some(snapshot)));
-        let committed = replayed.and_then(|()| self.commit_in_turn());
-        if committed.is_err() {
-            self.roll_back_quietly();
-        }
-        committed
+        self.replay_at_home(lead, optimistic, Some(snapshot))?;
+        self.commit_replayed()
     }
 
     /// COMMIT or ROLLBACK on the own connection.
@@ -101,6 +99,27 @@ impl Connection {
         }
         self.let_go_after_transaction();
         result
+    }
+
+    /// Gives the fork the real write lock; false when others have committed.
+    fn promote(&mut self) -> Result<bool, Error> {
+        let deadline = Deadline::after(self.settings.timeout);
+        let began = Instant::now();
+        loop {
+            match self.sqlite().promote_fork() {
+                Promotion::Promoted => return Ok(true),
+                Promotion::Stale => return Ok(false),
+                // Another SQLite program writes at this moment.
+                Promotion::Busy if self.interrupt.is_asked() => {
+                    self.interrupt.forget();
+                    return Err(Error::new(ErrorKind::Interrupted));
+                }
+                Promotion::Busy if !deadline.has_passed() => {
+                    std::thread::sleep(limits::BUSY_SLEEP);
+                }
+                Promotion::Busy => return Err(self.locked_by_others(began.elapsed())),
+            }
+        }
     }
 
     /// Goes on in the turn, if nobody waits for one and nobody has committed since the snapshot.
@@ -222,6 +241,15 @@ impl Connection {
         result
     }
 
+    /// The same, after which the transaction is over in any case.
+    fn commit_replayed(&mut self) -> Result<Outcome, Error> {
+        let result = self.commit_in_turn();
+        if result.is_err() {
+            self.roll_back_quietly();
+        }
+        result
+    }
+
     /// Moves the transaction to its turn: from here on it runs as SQLite alone would have it.
     ///
     /// # Errors
@@ -230,7 +258,7 @@ impl Connection {
     ///
     /// With `as_it_is` the fork holds what its log says, and no more: then it can be promoted.
     pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
-        let escalated = self.escalate_or(as_it_is, |_, _| Ok(()));
+        let escalated = self.escalate_with(as_it_is);
         if escalated.is_err() {
             self.roll_back_quietly();
         }
@@ -240,47 +268,24 @@ impl Connection {
     /// The same before a statement has done anything.
     ///
     /// # Errors
-    /// When the turn did not come before the deadline, the transaction goes on on a fork, as in SQLite: who
-    /// tries again would otherwise do so outside of it. It is rolled back only if what the caller saw is no
-    /// longer so.
+    /// When the turn did not come before the deadline, the transaction stays where it is, as in SQLite: who
+    /// tries again would otherwise do so outside of it.
     pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
-        self.escalate_or(true, Connection::return_to_fork)
+        self.escalate_with(true)
     }
 
-    /// The same; `in_vain` is called when the turn did not come.
-    fn escalate_or(
-        &mut self,
-        as_it_is: bool,
-        in_vain: fn(&mut Connection, Box<Optimistic>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
-        let mut lead = self.lead_if_idle()?;
+        let lead = self.take_turn()?;
+        self.count_transaction(|it| &it.escalations);
         // What was read elsewhere has no turn, and may have changed: it is read again.
         let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
-        if fork.forked
-            && as_it_is
-            && !elsewhere
-            && let Some(lead) =
-                lead.take_if(|_| self.sqlite().promote_fork() == Promotion::Promoted)
-        {
-            self.count_transaction(|it| &it.escalations);
+        if fork.forked && as_it_is && !elsewhere && self.promote()? {
             return self.hold_promoted(lead);
         }
-        // As in a commit, nothing is waited for with a snapshot in hand.
         let optimistic = self.leave_fork()?;
-        let lead = lead.map_or_else(|| self.take_turn(), Ok);
-        if let Err(error) = lead.and_then(|lead| self.begin_in_turn(lead)) {
-            self.let_go_after_transaction();
-            in_vain(self, optimistic)?;
-            return Err(error);
-        }
-        self.count_transaction(|it| &it.escalations);
-        let replayed = self.replay_here(&optimistic, fork.snapshot.as_ref());
-        if replayed.is_err() {
-            self.roll_back_quietly();
-        }
-        replayed
+        self.replay_at_home(lead, &optimistic, fork.snapshot.as_ref())
     }
 
     /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.
@@ -288,20 +293,30 @@ impl Connection {
         self.optimistic.is_some() && self.sqlite().fork_status().overflowed
     }
 
-    /// Begins again, in the own turn.
-    fn begin_in_turn(&mut self, lead: Lead) -> Result<(), Error> {
+    /// Executes the log in the own turn, on the own connection, and leaves the transaction open there.
+    fn replay_at_home(
+        &mut self,
+        lead: Lead,
+        optimistic: &Optimistic,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<(), Error> {
         self.hold(lead)?;
-        let _own = self.own_statements();
-        self.begin_with_lock(Connection::step).map(drop)
+        let replayed = self.begin_and_replay(optimistic, snapshot);
+        if replayed.is_err() {
+            self.roll_back_quietly();
+        } else {
+            self.count_transaction(|it| &it.replays);
+        }
+        replayed
     }
 
-    /// Executes the log again on the own connection, in a transaction that has begun, and leaves that open.
-    pub(crate) fn replay_here(
+    fn begin_and_replay(
         &mut self,
         optimistic: &Optimistic,
         snapshot: Option<&WalIndexHeader>,
     ) -> Result<(), Error> {
         let _own = self.own_statements();
+        self.begin_with_lock(Connection::step)?;
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
         let mut taint = Taint::new(by_others);
@@ -316,7 +331,6 @@ impl Connection {
                 return Err(self.conflict(optimistic, index, &now));
             }
         }
-        self.count_transaction(|it| &it.replays);
         Ok(())
     }
 
@@ -446,6 +460,15 @@ impl Connection {
         });
         let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
         recent::written_since(lead, (then.change, then.checksum), now)
+    }
+
+    /// Another SQLite program holds the write lock.
+    fn locked_by_others(&self, waited: Duration) -> Error {
+        let busy = sqlite::Error::from_code(sqlite::Code::BUSY.0);
+        match &self.file {
+            Some(file) => file.describe_busy(busy, waited),
+            None => Error::from(busy),
+        }
     }
 
     pub(crate) fn count_transaction(&self, which: impl Fn(&TransactionCounts) -> &AtomicU64) {

@@ -67,34 +67,6 @@ impl Connection {
         }
     }
 
-    /// The transaction has left its fork, and its turn did not come: it goes on on another.
-    ///
-    /// # Errors
-    /// Something that the caller saw is no longer so. The transaction is rolled back then.
-    pub(crate) fn return_to_fork(&mut self, optimistic: Box<Optimistic>) -> Result<(), Error> {
-        self.sqlite().arm_fork(true);
-        let returned = self.begin_again().and_then(|()| self.replay_here(&optimistic, None));
-        if returned.is_err() {
-            self.roll_back_quietly();
-            self.sqlite().arm_fork(false);
-        } else {
-            self.optimistic = Some(optimistic);
-        }
-        returned
-    }
-
-    /// BEGIN, where no savepoint of the log begins the transaction.
-    fn begin_again(&mut self) -> Result<(), Error> {
-        if self.savepoints.begun {
-            return Ok(());
-        }
-        let _own = self.own_statements();
-        let mut begin = self.take_prepared("BEGIN")?;
-        let begun = self.step(&mut begin, &[]);
-        self.put_back(begin);
-        begun.map(drop)
-    }
-
     /// What the session has counted, without a question that would count as seen.
     pub(crate) fn counts(&self) -> Counts {
         let total_here = self.sqlite().total_changes();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use manyhands::{Code, Connection, Database, Error, TransactionMode, params};
+use manyhands::{Code, Connection, Database, Error, params};
 
 use crate::stage::{self, Actor, INSERT, Stage, connect, execute, in_time, items, number, until};
 
@@ -417,41 +417,25 @@ fn increments_are_not_lost() {
 /// did nothing but checkpoint starved the writer.
 #[test]
 fn a_commit_does_not_wait_for_who_waits_for_it() {
-    in_time(|| beside_a_checkpoint(TransactionMode::Optimistic, &["COMMIT"]));
-    in_time(|| beside_a_checkpoint(TransactionMode::Auto, &["COMMIT"]));
-}
-
-/// The same for who moves to its turn.
-#[test]
-fn a_turn_does_not_wait_for_who_waits_for_it() {
-    let statements = &["CREATE TABLE more (a)", "COMMIT"];
-    in_time(|| beside_a_checkpoint(TransactionMode::Optimistic, statements));
-    in_time(|| beside_a_checkpoint(TransactionMode::Auto, statements));
-}
-
-/// `statements` end a transaction that the checkpoint waits for.
-fn beside_a_checkpoint(mode: TransactionMode, statements: &[&str]) {
-    let stage = Stage::new();
-    let builder = Database::builder(stage.path()).timeout(Duration::from_secs(10));
-    let database = builder.transaction_mode(mode).open().expect("the database opens");
-    let mut connection = connect(&database);
-    execute(&mut connection, stage::ITEM);
-    execute(&mut connection, "BEGIN");
-    execute(&mut connection, INSERT);
-    if mode == TransactionMode::Optimistic {
+    in_time(|| {
+        let stage = Stage::new();
+        let builder = Database::builder(stage.path()).timeout(Duration::from_secs(10));
+        let database = builder.open().expect("the database opens");
+        let mut connection = connect(&database);
+        execute(&mut connection, stage::ITEM);
+        execute(&mut connection, "BEGIN");
+        assert_eq!(items(&mut connection), 0);
+        execute(&mut connection, INSERT);
+        let mut peer = Actor::sqlite(&stage.path());
+        peer.tell(".timeout 100000\nPRAGMA wal_checkpoint(RESTART);\n.print @done");
+        until("the checkpoint has the write lock", || {
+            let mut other = Command::new("sqlite3");
+            let output = other.arg(stage.path()).arg("BEGIN IMMEDIATE").output();
+            !output.expect("the sqlite3 shell runs").status.success()
+        });
+        execute(&mut connection, "COMMIT");
+        assert_eq!(peer.hear(), "done");
+        assert!(peer.end().success());
         assert_eq!(items(&mut connection), 1);
-    }
-    let mut peer = Actor::sqlite(&stage.path());
-    peer.tell(".timeout 100000\nPRAGMA wal_checkpoint(RESTART);\n.print @done");
-    until("the checkpoint has the write lock", || {
-        let mut other = Command::new("sqlite3");
-        let output = other.arg(stage.path()).arg("BEGIN IMMEDIATE").output();
-        !output.expect("the sqlite3 shell runs").status.success()
     });
-    for statement in statements {
-        execute(&mut connection, statement);
-    }
-    assert_eq!(peer.hear(), "done");
-    assert!(peer.end().success());
-    assert_eq!(items(&mut connection), 1);
 }

@@ -216,59 +216,6 @@ fn a_wait_in_vain() {
     check("a setting", |it, _| it.execute("PRAGMA recursive_triggers = ON", params![]).is_err());
 }
 
-/// The same where another program writes, and others have committed since: the transaction was rolled back.
-#[test]
-fn a_wait_in_vain_for_another_program() {
-    let (stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
-    let (mut one, mut other) = (connect(&database), connect(&database));
-    let mut shell = StockShell::start(&stage.path());
-    execute(&mut one, "BEGIN");
-    let done = one.execute("INSERT INTO entry (text) VALUES ('a')", params![]).expect("writes");
-    let id = one.last_insert_rowid_of(&done).expect("stays");
-    execute(&mut other, COUNT_UP);
-    shell.ask("BEGIN IMMEDIATE");
-    shell.answer();
-    let error = one.query("SELECT n FROM counter", params![]).expect_err("has to wait");
-    assert!(error.is_timeout(), "{error}");
-    assert!(!one.is_autocommit() && !one.holds_turn());
-    shell.ask("COMMIT");
-    shell.answer();
-    assert_eq!(number(&mut one, "SELECT n FROM counter"), 1);
-    execute(&mut one, "COMMIT");
-    assert_eq!(number(&mut other, "SELECT id FROM entry"), id);
-}
-
-/// A savepoint that began the transaction is still the one whose RELEASE commits.
-#[test]
-fn a_wait_in_vain_in_a_savepoint() {
-    let (_stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
-    let (mut one, mut other) = (connect(&database), connect(&database));
-    execute(&mut one, "SAVEPOINT s");
-    execute(&mut one, COUNT_UP);
-    execute(&mut other, "BEGIN IMMEDIATE");
-    assert!(one.query("SELECT n FROM counter", params![]).is_err(), "has to wait");
-    execute(&mut other, "COMMIT");
-    execute(&mut one, "RELEASE s");
-    assert!(one.is_autocommit() && !one.holds_turn());
-    assert_eq!(number(&mut other, "SELECT n FROM counter"), 1);
-}
-
-/// Who waited in vain goes on on a newer snapshot: what its caller has seen must still be so.
-#[test]
-fn a_wait_in_vain_after_a_stale_read() {
-    let (_stage, database) = open(TransactionMode::Optimistic, Duration::from_millis(50));
-    let (mut one, mut other) = (connect(&database), connect(&database));
-    execute(&mut one, "BEGIN");
-    assert_eq!(number(&mut one, "SELECT n FROM counter"), 0);
-    execute(&mut other, COUNT_UP);
-    execute(&mut other, "BEGIN IMMEDIATE");
-    let error = one.execute("CREATE TABLE made (a)", params![]).expect_err("has to wait");
-    assert!(error.is_conflict() && one.is_autocommit(), "{error}");
-    execute(&mut other, "COMMIT");
-    execute(&mut one, COUNT_UP);
-    assert_eq!(number(&mut other, "SELECT n FROM counter"), 2);
-}
-
 /// To go on in its turn is an offer: a bulk load does not wait for it beside another
 /// program.
 #[test]
