@@ -44,6 +44,10 @@ struct State {
     failed: Option<Error>,
     /// Of what was shown, in a transaction on a fork.
     observer: Option<Observer>,
+    /// How many of the waiting rows count as shown already.
+    seen_ahead: usize,
+    /// Its caller reads no more. The transaction's log still has it.
+    dropped: bool,
     ended: bool,
 }
 
@@ -166,6 +170,8 @@ impl Connection {
             waiting: VecDeque::new(),
             failed: None,
             observer: logged.then(Observer::default),
+            seen_ahead: 0,
+            dropped: false,
             ended: false,
         })));
         if logged {
@@ -192,6 +198,12 @@ impl Connection {
         let limit = self.settings.fork_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.cursors.iter().filter_map(Weak::upgrade).try_for_each(|cursor| cursor.drain(limit))
+    }
+
+    /// The transaction leaves the snapshot of its cursors, which are drained, and goes on: what they will show yet
+    /// counts as seen now.
+    pub(crate) fn see_what_waits(&self) {
+        self.cursors.iter().filter_map(Weak::upgrade).for_each(|cursor| cursor.see_what_waits());
     }
 }
 
@@ -222,6 +234,8 @@ impl Cursor {
             waiting: rows.into(),
             failed: None,
             observer: None,
+            seen_ahead: 0,
+            dropped: false,
             ended: false,
         }))))
     }
@@ -238,6 +252,7 @@ impl Drop for Cursor {
         let mut state = self.0.lock();
         state.end();
         state.waiting.clear();
+        state.dropped = true;
     }
 }
 
@@ -250,6 +265,18 @@ impl CursorState {
     pub(crate) fn seen(&self) -> (Seen, Vec<u8>) {
         let state = self.lock();
         state.observer.as_ref().map_or_else(Default::default, |it| it.so_far(state.ended))
+    }
+
+    fn see_what_waits(&self) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(observer) = state.observer.as_mut().filter(|_| !state.dropped) else { return };
+        state.waiting.iter().skip(state.seen_ahead).for_each(|row| observer.row(row.values()));
+        state.seen_ahead = state.waiting.len();
+        match &state.failed {
+            Some(error) => observer.note_error(error.code()),
+            None => state.ended = true,
+        }
     }
 
     fn drain(&self, bytes_max: usize) -> Result<(), Error> {
@@ -282,6 +309,7 @@ impl State {
             None => self.failed.take().map_or_else(|| self.fetch(), Err),
         };
         match &next {
+            Ok(Some(_)) if self.seen_ahead > 0 => self.seen_ahead -= 1,
             Ok(Some(row)) => self.observe(|it| it.row(row.values())),
             Ok(None) => self.ended = true,
             Err(error) => self.observe(|it| it.note_error(error.code())),

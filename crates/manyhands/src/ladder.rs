@@ -172,6 +172,7 @@ impl Connection {
         drop(own);
         self.end_optimistic();
         self.savepoints.clear();
+        self.reads_only = false;
         self.let_go_after_transaction();
     }
 
@@ -284,6 +285,7 @@ impl Connection {
         if fork.forked && as_it_is && !elsewhere && self.promote()? {
             return self.hold_promoted(lead);
         }
+        self.see_what_waits();
         let optimistic = self.leave_fork()?;
         self.replay_at_home(lead, &optimistic, fork.snapshot.as_ref())
     }

@@ -223,6 +223,23 @@ fn a_read_transaction_that_writes() {
     });
 }
 
+/// It ended with an error of something that is no statement, and its connection only read from then on.
+#[test]
+fn after_a_read_transaction_that_failed_it_writes() {
+    in_time(|| {
+        let stage = Stage::new();
+        let database = stage.database_with_items();
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        let mut report = one.read_transaction().expect("begins");
+        assert_eq!(items(&mut report), 0);
+        execute(&mut other, INSERT);
+        assert!(report.serialize("main").expect_err("another count").is_conflict());
+        drop(report);
+        execute(&mut one, INSERT);
+        assert_eq!(items(&mut one), 2);
+    });
+}
+
 /// Savepoints in all their combinations, checked against what must be left.
 #[test]
 fn savepoints_nest() {

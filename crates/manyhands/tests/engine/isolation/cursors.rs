@@ -100,6 +100,41 @@ fn the_end_is_seen() {
     });
 }
 
+/// A transaction moved to its turn, where it sees what others have committed, and a cursor went on showing rows of
+/// the snapshot that it had left: nobody compared them. Its caller wrote what it made of them over what was there.
+#[test]
+fn what_a_cursor_shows_after_a_move_was_seen() {
+    in_time(|| {
+        let check = |shown: usize, change: &str, drops: bool, conflicts: bool| {
+            let (_stage, database) = stage();
+            let (mut one, mut other) = (connect(&database), connect(&database));
+            let mut transaction = one.transaction().expect("begins");
+            let mut jobs = transaction.cursor(JOBS, params![]).expect("opens");
+            for _ in 0..shown {
+                assert!(next(&mut jobs).is_some());
+            }
+            execute(&mut other, change);
+            let mut jobs = Some(jobs).filter(|_| !drops);
+            let moved = transaction.execute("CREATE TABLE made (a)", params![]);
+            assert_eq!(moved.is_err(), conflicts, "{shown} shown, {change}: {moved:?}");
+            match moved {
+                Err(error) => assert!(error.is_conflict(), "{error}"),
+                Ok(_) => {
+                    let rest = std::iter::from_fn(|| jobs.as_mut().and_then(next)).count();
+                    assert_eq!(rest, if drops { 0 } else { 3 - shown });
+                    transaction.commit().expect("nothing that it saw has changed");
+                }
+            }
+        };
+        check(1, "UPDATE job SET done = 7 WHERE id = 2", false, true);
+        check(1, "UPDATE job SET done = 7 WHERE id = 2", true, false);
+        check(1, "INSERT INTO job VALUES (4, 0)", false, true);
+        check(3, "INSERT INTO job VALUES (4, 0)", false, true);
+        check(3, "INSERT INTO job VALUES (4, 0)", true, false);
+        check(1, "UPDATE other SET n = 7", false, false);
+    });
+}
+
 /// A write must not have to remember a table of any size for a cursor that somebody forgot.
 #[test]
 fn a_cursor_with_too_much_left() {
