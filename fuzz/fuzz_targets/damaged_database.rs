@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 
+#[allow(dead_code, reason = "the other targets use the rest")]
 #[path = "../../crates/manyhands/src/decisions.rs"]
 mod decisions;
 #[path = "../../crates/manyhands/tests/engine/hostile/damage.rs"]
