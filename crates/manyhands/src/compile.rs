@@ -94,13 +94,25 @@ impl Connection {
         match self.compile_now(sql) {
             // That it does not compile is something to see: others may have made what it misses.
             Err(error)
-                if self.is_cautious() && error.code().is_some_and(sqlite::Code::is_result) =>
+                if self.optimistic.is_some()
+                    && error.code().is_some_and(sqlite::Code::is_result) =>
             {
-                self.escalate_first()?;
+                if self.is_cautious() {
+                    self.escalate_first()?;
+                } else {
+                    self.begin_to_read()?;
+                }
                 self.compile_now(sql)
             }
             compiled => compiled,
         }
+    }
+
+    /// Takes the snapshot of the transaction, if it has none: SQLite compiles without one.
+    fn begin_to_read(&self) -> Result<(), Error> {
+        let _own = self.own_statements();
+        let read = self.sqlite().query_integer("SELECT count(*) FROM main.sqlite_schema");
+        read.map(drop).map_err(|error| self.describe(error))
     }
 
     fn compile_now(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {

@@ -317,6 +317,18 @@ fn by_what_did_not_compile() {
         A COMMIT                                           -> conflict at 1
         S SELECT count(*) FROM u                           -> 0",
     );
+    // Also as the first that it does: what comes next has the same snapshot. It had a later one, and committed.
+    play_on(
+        setup,
+        "
+        A BEGIN
+        A SELECT absent FROM test                          -> error 1
+        B ALTER TABLE test ADD COLUMN absent
+        A SELECT absent FROM test                          -> error 1
+        A INSERT INTO u VALUES (1)
+        A COMMIT                                           -> conflict at 1
+        S SELECT count(*) FROM u                           -> 0",
+    );
 }
 
 /// The same number as another type is another value; so is another order of the same rows.
