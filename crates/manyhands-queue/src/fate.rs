@@ -3,7 +3,7 @@
 //!
 //! | word           | written by the leader                  | and if it dies after that?                |
 //! |----------------|----------------------------------------|-------------------------------------------|
-//! | batch          | when the batch begins                  | the two below speak of an earlier batch   |
+//! | batch          | when the batch begins                  | the others speak of an earlier batch      |
 //! | frame_*        | before the commit frame is written     | `announced` still names an earlier batch  |
 //! | announced      | after frame_*                          | the successor looks for that frame        |
 //! | publishing     | when readers may begin to see it       | the same; and somebody may have seen it   |
@@ -37,10 +37,13 @@ pub struct CommitFrame {
 pub enum Unresolved {
     /// Its commit is published, whole.
     Sealed,
-    /// The same as the next, and others may have seen the commit without having recovered it.
-    Publishing(CommitFrame),
     /// The commit frame may have been written: look for it.
-    Announced(CommitFrame),
+    Announced {
+        /// What to look for.
+        frame: CommitFrame,
+        /// Others may have seen the commit without having recovered it.
+        publishing: bool,
+    },
     /// No commit frame was written.
     Unannounced,
 }
@@ -80,11 +83,7 @@ impl Lead {
         let change = record.frame_change.load(Ordering::Relaxed);
         let offset = record.frame_offset.load(Ordering::Relaxed);
         let frame = CommitFrame { offset, header, change: change as u32 };
-        if change & PUBLISHING == 0 {
-            Unresolved::Announced(frame)
-        } else {
-            Unresolved::Publishing(frame)
-        }
+        Unresolved::Announced { frame, publishing: change & PUBLISHING != 0 }
     }
 }
 

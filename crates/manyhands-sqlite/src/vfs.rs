@@ -276,7 +276,7 @@ pub(crate) fn fork_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Fork {
 
 /// Takes or gives back the real write lock, without the fork's say.
 pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
-    pass!(file, xShmLock, 0, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
+    pass!(file, xShmLock, WRITE_LOCK, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {

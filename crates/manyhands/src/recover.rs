@@ -51,15 +51,9 @@ pub(crate) fn settle(
         Unresolved::Sealed if planted("sealed-is-lost") => Fate::NotCommitted,
         Unresolved::Sealed => Fate::Committed,
         Unresolved::Unannounced if planted("unannounced-is-committed") => Fate::Committed,
-        Unresolved::Announced(_) | Unresolved::Publishing(_)
-            if planted("announced-is-committed") =>
-        {
-            Fate::Committed
-        }
-        Unresolved::Announced(_) | Unresolved::Publishing(_) if planted("announced-is-lost") => {
-            Fate::NotCommitted
-        }
-        _ => look(file, lead, deadline)?,
+        Unresolved::Announced { .. } if planted("announced-is-committed") => Fate::Committed,
+        Unresolved::Announced { .. } if planted("announced-is-lost") => Fate::NotCommitted,
+        Unresolved::Unannounced | Unresolved::Announced { .. } => look(file, lead, deadline)?,
     };
     tracing::info!(?fate, "settled the batch of a leader that died");
     lead.resolve(fate);
@@ -76,8 +70,9 @@ fn look(file: &DatabaseFile, lead: &Lead, deadline: Deadline) -> Result<Fate, Er
         Unresolved::Sealed => Fate::Committed,
         Unresolved::Unannounced if lead.queue().is_sound() => Fate::NotCommitted,
         Unresolved::Unannounced => Fate::Unknown,
-        Unresolved::Announced(frame) => return look_for(file, executor, &frame, false),
-        Unresolved::Publishing(frame) => return look_for(file, executor, &frame, true),
+        Unresolved::Announced { frame, publishing } => {
+            return look_for(file, executor, &frame, publishing);
+        }
     };
     executor.rollback()?;
     Ok(fate)

@@ -102,7 +102,7 @@ impl Orphans {
 fn a_leader_dies_at_each_step() {
     use Stage::{Answered, Waiting};
     let nothing = Unresolved::Unannounced;
-    let announced = Unresolved::Announced(FRAME);
+    let announced = |publishing| Unresolved::Announced { frame: FRAME, publishing };
     let check = |stage: &str, known: Unresolved, committed: bool, after: Stage| {
         let (orphans, mut lead) = orphans(stage);
         // A new queue has batch number 0, and no batch was ever sealed under another number.
@@ -120,10 +120,10 @@ fn a_leader_dies_at_each_step() {
     check("batch begun", nothing, false, Waiting);
     check("taken", nothing, false, Waiting);
     check("executed", nothing, false, Waiting);
-    check("announced", announced, false, Waiting);
-    check("announced", announced, true, Answered);
-    check("publishing", Unresolved::Publishing(FRAME), false, Waiting);
-    check("publishing", Unresolved::Publishing(FRAME), true, Answered);
+    check("announced", announced(false), false, Waiting);
+    check("announced", announced(false), true, Answered);
+    check("publishing", announced(true), false, Waiting);
+    check("publishing", announced(true), true, Answered);
     check("sealed", Unresolved::Sealed, true, Answered);
     check("half answered", Unresolved::Sealed, true, Answered);
     check("answered", Unresolved::Sealed, true, Answered);

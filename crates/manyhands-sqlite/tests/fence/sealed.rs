@@ -37,6 +37,16 @@ struct Watcher {
     seen: Mutex<Vec<(CommitStage, [[u8; HEADER_BYTES]; 2])>>,
 }
 
+impl Watcher {
+    /// Watches the commits of this connection, which has the database open in WAL mode.
+    fn of(writer: &Connection, database: &Path) -> Arc<Watcher> {
+        let watcher = Arc::new(Watcher { index: Index::of(database), seen: Mutex::default() });
+        let observer: Arc<dyn CommitObserver> = Arc::<Watcher>::clone(&watcher);
+        writer.observe_commits(observer).expect("observed");
+        watcher
+    }
+}
+
 impl CommitObserver for Watcher {
     fn on_commit(&self, stage: CommitStage) {
         self.seen.lock().expect("no panic").push((stage, self.index.copies()));
@@ -55,11 +65,8 @@ fn a_commit_is_sealed_when_both_copies_have_it() {
     let database = directory.path().join("app.db");
     let writer = open(&database);
     writer.execute("PRAGMA journal_mode=WAL; CREATE TABLE t (n)").expect("made");
-    let index = Index::of(&database);
-    let before = index.copies();
-    let watcher = Arc::new(Watcher { index, seen: Mutex::default() });
-    let observer: Arc<dyn CommitObserver> = Arc::<Watcher>::clone(&watcher);
-    writer.observe_commits(observer).expect("observed");
+    let watcher = Watcher::of(&writer, &database);
+    let before = watcher.index.copies();
     writer.execute("INSERT INTO t VALUES (1)").expect("written");
     let after = watcher.index.copies();
     assert_ne!(before, after);
@@ -92,8 +99,8 @@ fn who_reads_already_may_overwrite_a_commit_that_is_half_published() {
 }
 
 /// A batch that was larger than the page cache had written some frames twice. SQLite then writes their headers
-/// without checksum first, and so the commit frame was announced: nobody found it when the leader died, and a
-/// batch that was committed was executed again.
+/// without checksum first, and so the commit frame was announced: when the leader died then, the batch was called
+/// unknown.
 #[test]
 fn the_header_that_is_announced_is_that_of_the_file() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -102,9 +109,7 @@ fn the_header_that_is_announced_is_that_of_the_file() {
     writer
         .execute("PRAGMA journal_mode=WAL; PRAGMA cache_size=10; CREATE TABLE t (b)")
         .expect("made");
-    let watcher = Arc::new(Watcher { index: Index::of(&database), seen: Mutex::default() });
-    let observer: Arc<dyn CommitObserver> = Arc::<Watcher>::clone(&watcher);
-    writer.observe_commits(observer).expect("observed");
+    let watcher = Watcher::of(&writer, &database);
     writer
         .execute(
             "BEGIN; INSERT INTO t WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x < 300)
