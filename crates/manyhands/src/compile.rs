@@ -51,9 +51,10 @@ impl Connection {
         if let Some(prepared) = &mut found {
             match prepared.uses {
                 Uses::None => prepared.uses = Uses::Once,
-                Uses::Once => self.know_tables(prepared),
-                Uses::Again => {}
+                Uses::Once => prepared.uses = Uses::Again,
+                Uses::Again | Uses::Known => {}
             }
+            self.know_tables(prepared);
         }
         Ok(found)
     }
@@ -79,9 +80,14 @@ impl Connection {
         Ok(Some(prepared))
     }
 
-    /// A statement is used again: now it is worth to know exactly what it touches.
-    fn know_tables(&mut self, prepared: &mut Prepared) {
-        // To look costs a read, which would begin the snapshot of SQLite's own deferred transaction.
+    /// A statement is used again, on a fork or in a turn, where what it touches is noted: now it is worth to
+    /// know that exactly. To look costs more than to send a request.
+    pub(crate) fn know_tables(&mut self, prepared: &mut Prepared) {
+        let is_noted = self.optimistic.is_some() || !self.turns.is_empty();
+        if prepared.uses != Uses::Again || !is_noted {
+            return;
+        }
+        // It costs a read, which would begin the snapshot of SQLite's own deferred transaction.
         let is_own = self.optimistic.is_none() && !self.is_autocommit();
         if !is_own || self.sqlite().transaction() != sqlite::Transaction::None {
             let open = self.open_mut();

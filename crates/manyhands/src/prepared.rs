@@ -41,8 +41,9 @@ pub(crate) struct Prepared {
 pub(crate) enum Uses {
     None,
     Once,
-    /// `Prepared::touches` is exact.
     Again,
+    /// The same, and `Prepared::touches` is exact.
+    Known,
 }
 
 impl Prepared {
@@ -188,7 +189,7 @@ impl Compiler {
             let names = virtual_tables.names(connection);
             prepared.touches = names.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
         }
-        prepared.uses = Uses::Again;
+        prepared.uses = Uses::Known;
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.

@@ -27,6 +27,7 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         self.take_turns(&prepared.facts)?;
+        self.know_tables(prepared);
         let outside = self.sqlite().is_autocommit();
         let result = self.step(prepared, values);
         if !outside && result.is_err() && !self.sqlite().writes() {
