@@ -7,7 +7,6 @@ use manyhands_sqlite as sqlite;
 use crate::Error;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
-use crate::ids::Rewriting;
 use crate::optimistic::is_begin_concurrent;
 use crate::options::Durability;
 use crate::prepared::{Prepared, Spared, Uses};
@@ -160,10 +159,7 @@ impl Connection {
     }
 
     /// Keeps a compiled statement for its next use.
-    pub(crate) fn put_back(&mut self, mut prepared: Box<Prepared>) {
-        if prepared.rewriting.is_stale() {
-            prepared.rewriting = Rewriting::default();
-        }
+    pub(crate) fn put_back(&mut self, prepared: Box<Prepared>) {
         // One that SQLite has compiled again may touch other tables, and have another route. A setting
         // works when it is compiled.
         if !prepared.is_stale() && prepared.route != Route::Setting {

@@ -87,8 +87,9 @@ pub(crate) struct Known {
     /// Of the columns' names, as of `recompilations`.
     pub(crate) columns: u32,
     recompilations: u32,
-    /// Of the compilation, until it is used again.
-    at_first: Option<Facts>,
+    facts: Facts,
+    /// `touches` is exact.
+    is_exact: bool,
 }
 
 impl Known {
@@ -257,9 +258,7 @@ impl Executor {
     }
 
     fn compile(&mut self, sql: &str) -> Result<Known, sqlite::Error> {
-        *lock(&self.control.facts) = Facts::default();
-        let statement = self.connection.prepare_one(sql)?;
-        let facts = core::mem::take(&mut *lock(&self.control.facts));
+        let (statement, facts) = hear(&self.connection, &self.control, sql)?;
         Ok(Known {
             sql: sql.into(),
             touches: Touches::at_first(&facts),
@@ -271,17 +270,20 @@ impl Executor {
             columns: prepared::columns_digest(&prepared::column_names(&statement)),
             recompilations: statement.recompilations(),
             statement,
-            at_first: Some(facts),
+            facts,
+            is_exact: false,
         })
     }
 
     /// A statement is used again: now it is worth to know exactly what it touches.
     fn know_tables(&mut self, known: &mut Known) {
-        let Some(facts) = known.at_first.take() else { return };
+        if core::mem::replace(&mut known.is_exact, true) {
+            return;
+        }
         let internal = self.control.internal.swap(true, Ordering::Relaxed);
-        if facts.touches_tables() {
+        if known.facts.touches_tables() {
             let names = self.virtual_tables.names(&self.connection);
-            known.touches = names.map_or(Touches::ALL, |names| Touches::of(&facts, names));
+            known.touches = names.map_or(Touches::ALL, |names| Touches::of(&known.facts, names));
         }
         self.control.internal.store(internal, Ordering::Relaxed);
     }
@@ -404,9 +406,8 @@ impl Executor {
     ) -> T {
         if let Some(ids) = ids {
             let internal = self.control.internal.swap(true, Ordering::Relaxed);
-            let insert = known
-                .rewriting
-                .get(&self.connection, &known.sql, || lock(&self.control.facts).has_trigger);
+            let facts_now = || Some(hear(&self.connection, &self.control, &known.sql).ok()?.1);
+            let insert = known.rewriting.get(&self.connection, &known.sql, &known.facts, facts_now);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
                 let (result, given) = self.ids.run(&self.queue, insert, ids, None, run);
@@ -429,6 +430,17 @@ impl Executor {
             last_insert_rowid: self.connection.last_insert_rowid(),
         }
     }
+}
+
+/// Compiles a statement, and listens to the authorizer meanwhile.
+fn hear(
+    connection: &sqlite::Connection,
+    control: &Control,
+    sql: &str,
+) -> Result<(Statement, Facts), sqlite::Error> {
+    *lock(&control.facts) = Facts::default();
+    let statement = connection.prepare_one(sql)?;
+    Ok((statement, core::mem::take(&mut *lock(&control.facts))))
 }
 
 #[cfg(test)]

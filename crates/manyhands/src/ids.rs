@@ -23,6 +23,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 use crate::hooks::Hooks;
 use crate::mutex::lock;
 use crate::new_rowid;
+use crate::routing::Facts;
 use crate::tables::table_key;
 
 /// The function of a connection that gives ids.
@@ -102,6 +103,8 @@ pub(crate) struct InsertWithIds {
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
     recompilations: u32,
+    /// It was made for another schema than what is known of the statement.
+    is_newer: bool,
 }
 
 impl IdFunction {
@@ -236,18 +239,22 @@ impl TableIds {
 }
 
 impl InsertWithIds {
-    /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite.
-    /// `heard_trigger` tells whether SQLite named a trigger while it compiled.
-    pub(crate) fn of(
+    /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite. `facts` is what is
+    /// known of it, and `facts_now` compiles it once more.
+    fn of(
         connection: &sqlite::Connection,
         sql: &str,
-        heard_trigger: impl Fn() -> bool,
+        facts: &Facts,
+        facts_now: impl FnOnce() -> Option<Facts>,
     ) -> Option<InsertWithIds> {
         let rewritten = new_rowid::rewrite(sql, |schema, name| {
             new_rowid::table_of(connection, schema, name).ok().flatten()
         })?;
+        // To look at the table, SQLite has read the schema as it is now: what is known may be of an older one. Of a
+        // statement that is not executed itself, SQLite does not tell.
+        let facts_now = facts_now()?;
         let statement = connection.prepare_one(&rewritten.sql).ok()?;
-        if heard_trigger() && new_rowid::runs_before_insert(connection, &rewritten.table) {
+        if facts_now.has_trigger && new_rowid::runs_before_insert(connection, &rewritten.table) {
             return None;
         }
         let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
@@ -269,6 +276,7 @@ impl InsertWithIds {
         let recompilations = highest.recompilations() + taken.recompilations();
         Some(InsertWithIds {
             recompilations: statement.recompilations(),
+            is_newer: facts_now != *facts && !planted("older-facts"),
             statement,
             key,
             always_inserts: rewritten.always_inserts,
@@ -305,10 +313,12 @@ impl InsertWithIds {
         GivenIds { table: self.key, ids, stay: self.always_inserts }
     }
 
-    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for. If it failed
-    /// then, it has done nothing, and is to be executed as it was written.
+    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for, or what is known
+    /// of the statement is of an older one. If it failed then, it has done nothing, and is to be executed as it
+    /// was written.
     pub(crate) fn is_stale(&self) -> bool {
-        self.statement.recompilations() != self.recompilations
+        self.is_newer
+            || self.statement.recompilations() != self.recompilations
             || self.table.as_ref().is_some_and(|table| table.is_stale())
     }
 }
@@ -323,15 +333,16 @@ pub(crate) enum Rewriting {
 }
 
 impl Rewriting {
-    /// The rewritten form, looked for at the first call.
+    /// The rewritten form, looked for at the first call; see [`InsertWithIds::of`].
     pub(crate) fn get(
         &mut self,
         connection: &sqlite::Connection,
         sql: &str,
-        heard_trigger: impl Fn() -> bool,
+        facts: &Facts,
+        facts_now: impl FnOnce() -> Option<Facts>,
     ) -> Option<&mut InsertWithIds> {
         if matches!(self, Rewriting::Unknown) {
-            *self = InsertWithIds::of(connection, sql, heard_trigger)
+            *self = InsertWithIds::of(connection, sql, facts, facts_now)
                 .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
         }
         match self {
@@ -340,7 +351,7 @@ impl Rewriting {
         }
     }
 
-    /// True when the schema has changed since it was made.
+    /// True when the schema has changed since the statement was compiled, or this form of it.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self, Rewriting::Some(insert) if insert.is_stale())
     }

@@ -440,7 +440,9 @@ impl Connection {
         let open = self.open_mut();
         if let Some(queue) = queue
             && let Some(insert) =
-                prepared.rewriting.get(&open.sqlite, &entry.sql, || open.compiler.heard_trigger())
+                prepared.rewriting.get(&open.sqlite, &entry.sql, &prepared.facts, || {
+                    open.compiler.facts(&open.sqlite, &entry.sql)
+                })
         {
             let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
             let failed = watched.as_ref().is_ok_and(|it| it.error.is_some());

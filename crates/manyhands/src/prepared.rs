@@ -66,7 +66,7 @@ impl Prepared {
 
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
     pub(crate) fn is_stale(&self) -> bool {
-        self.statement.recompilations() != self.recompilations
+        self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
 }
 
@@ -171,9 +171,10 @@ impl Compiler {
         Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
 
-    /// Whether SQLite has named a trigger since the last statement was compiled here.
-    pub(crate) fn heard_trigger(&self) -> bool {
-        lock(&self.heard).facts.has_trigger
+    /// What the authorizer tells of a statement now.
+    pub(crate) fn facts(&self, connection: &sqlite::Connection, sql: &str) -> Option<Facts> {
+        let (prepared, _) = self.compile(connection, sql, Spared::Refused).ok()?;
+        Some(prepared?.facts)
     }
 
     /// An extension may have brought a module, and with it a table.

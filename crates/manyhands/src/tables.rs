@@ -129,7 +129,9 @@ impl VirtualTables {
                 connection,
                 "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
             )?;
-            self.version = now;
+            // A schema that is rolled back has the number of the one that comes then.
+            let is_committed = connection.transaction() != sqlite::Transaction::Write;
+            self.version = now.filter(|_| is_committed);
         }
         Ok(&self.names)
     }
@@ -152,6 +154,22 @@ mod tests {
     fn facts(read: &[&str], written: &[&str]) -> Facts {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         Facts { tables_read: names(read), tables_written: names(written), ..Facts::default() }
+    }
+
+    #[test]
+    fn a_schema_that_was_rolled_back() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("app.db");
+        let open = || sqlite::Connection::open(&path, sqlite::OpenMode::ReadWriteCreate, false);
+        let (one, other) = (open().expect("opens"), open().expect("opens"));
+        let mut virtual_tables = VirtualTables::default();
+        let mut knows = || virtual_tables.names(&one).expect("names").contains("size");
+        one.execute("BEGIN IMMEDIATE").expect("begins");
+        one.execute("CREATE TABLE plain (n)").expect("a table");
+        assert!(!knows());
+        one.execute("ROLLBACK").expect("rolls back");
+        other.execute("CREATE VIRTUAL TABLE size USING dbstat").expect("a table");
+        assert!(knows());
     }
 
     #[test]

@@ -141,8 +141,9 @@ impl Connection {
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
         let own = self.own_statements();
         let open = self.open_mut();
-        let heard_trigger = || open.compiler.heard_trigger();
-        let insert = prepared.rewriting.get(&open.sqlite, &prepared.sql, heard_trigger);
+        let facts_now = || open.compiler.facts(&open.sqlite, &prepared.sql);
+        let insert =
+            prepared.rewriting.get(&open.sqlite, &prepared.sql, &prepared.facts, facts_now);
         drop(own);
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);

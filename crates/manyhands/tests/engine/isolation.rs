@@ -9,6 +9,7 @@ mod hermitage;
 pub mod large;
 mod by_detours;
 mod documented;
+mod older_schema;
 mod overlooked;
 mod overlooked_auto;
 mod new_ids;

@@ -142,6 +142,11 @@ pub const BUGS: &[Bug] = &[
         "who wrote nothing notes another program's commit as its own",
         &["test manyhands-reliability its_commit_is_nobodys_note"],
     ),
+    slow(
+        "older-facts",
+        "what is known of an INSERT may be of an older schema than its rewritten form",
+        &["test manyhands older_schema"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",

@@ -9,7 +9,7 @@
 //! table                                       -> 1|11, 2|20
 //! ```
 //!
-//! A, B and C are connections of one process, S is Debian's sqlite3 shell. What comes back stands behind
+//! A, B, C and D are connections of one process, S is Debian's sqlite3 shell. What comes back stands behind
 //! `->`; nothing there means success without a row. With `#` the number of changed rows is asked for.
 //! Several statements with `;` between them are a batch. A statement that ends in `...` is not waited
 //! for: its answer comes in a later line without a statement. `table` is what the shell finds at last.
@@ -89,7 +89,7 @@ impl Party {
     fn enter(who: &str, database: &Database, stage: &Stage) -> Party {
         match who {
             "S" => Party::Stock(StockShell::start(&stage.path())),
-            "A" | "B" | "C" => {
+            "A" | "B" | "C" | "D" => {
                 let (ask, asked) = channel::<String>();
                 let (answer, answers) = channel();
                 let mut connection = connect(database);
