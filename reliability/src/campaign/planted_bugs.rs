@@ -75,9 +75,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         .collect();
     ensure!(!chosen.is_empty(), "no such bug; docs/reliability/planted.md lists them");
     let (mut wrong, began) = (0, Instant::now());
+    // A copy: to build the tests can replace the program that runs.
+    let place = tempfile::tempdir().context("a temporary directory")?;
+    let program = &place.path().join("reliability");
+    let original = std::env::current_exe().context("find this program")?;
+    std::fs::copy(&original, program).with_context(|| format!("copy {}", original.display()))?;
     let methods: BTreeSet<&str> = chosen.iter().flat_map(|bug| bug.methods).copied().collect();
     for method in methods.iter().filter(|_| !arguments.no_controls) {
-        let told = play(method, None, arguments.seed)?;
+        let told = play(program, method, None, arguments.seed)?;
         if let Some(finding) = &told.finding {
             println!("FINDING without any bug, {method}: {finding}");
             let what = format!("found where nothing was planted: {finding}");
@@ -88,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut table = String::new();
     let mut caught = 0_u64;
     for bug in &chosen {
-        let by = catch(bug, arguments.seed)?;
+        let by = catch(program, bug, arguments.seed)?;
         for (method, seed, Told { finding, took }) in &by {
             let (finding, took) = (finding.as_deref().unwrap_or_default(), took.as_secs_f64());
             println!("caught {} by {method}, seed {seed}, in {took:.1} s: {finding}", bug.name);
@@ -136,7 +141,7 @@ This table is its output (`--table`). What is called `test` are the tests of a p
 ";
 
 /// The methods that find something, with their seeds: the first one, or all of them.
-fn catch(bug: &Bug, first_seed: u64) -> Result<Vec<(&'static str, u64, Told)>> {
+fn catch(program: &Path, bug: &Bug, first_seed: u64) -> Result<Vec<(&'static str, u64, Told)>> {
     let mut by = Vec::new();
     for method in bug.methods {
         let seeds = if method.starts_with("test ") { 1 } else { SEEDS };
@@ -144,7 +149,7 @@ fn catch(bug: &Bug, first_seed: u64) -> Result<Vec<(&'static str, u64, Told)>> {
             if by.len() == bug.finders() {
                 return Ok(by);
             }
-            let told = play(method, Some(bug.name), seed)?;
+            let told = play(program, method, Some(bug.name), seed)?;
             if told.finding.is_some() {
                 by.push((*method, seed, told));
                 break;
@@ -155,14 +160,13 @@ fn catch(bug: &Bug, first_seed: u64) -> Result<Vec<(&'static str, u64, Told)>> {
 }
 
 /// Runs one campaign, with a fault or without.
-fn play(method: &str, bug: Option<&str>, seed: u64) -> Result<Told> {
+fn play(program: &Path, method: &str, bug: Option<&str>, seed: u64) -> Result<Told> {
     // What is left behind is left here, and goes away.
     let place = memory_directory()?;
     let (output, complaints) = (place.path().join("output"), place.path().join("complaints"));
     let mut command = match method.strip_prefix("test ") {
         Some(words) => tests(words)?,
         None => {
-            let program = std::env::current_exe().context("find this program")?;
             let mut command = Command::new(program);
             command.args(method.split(' ')).args(["--seed", &seed.to_string()]);
             command
