@@ -22,7 +22,7 @@ use manyhands_sqlite::{
 
 use crate::authority::{Control, authorize};
 use crate::busy::BusyWait;
-use crate::ids::{IdFunction, Recorded, Rewriting};
+use crate::ids::{Again, IdFunction, Recorded, Rewriting};
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::Durability;
@@ -294,6 +294,7 @@ impl Executor {
         self.rollback()?;
         self.busy.set(deadline.remaining());
         self.internal("BEGIN IMMEDIATE")?;
+        self.ids.leave_snapshot();
         self.before = self.connection.wal_index();
         self.written = TableSet::NONE;
         self.frames.store(0, Ordering::Relaxed);
@@ -406,8 +407,14 @@ impl Executor {
     ) -> T {
         if let Some(ids) = ids {
             let internal = self.control.internal.swap(true, Ordering::Relaxed);
-            let facts_now = || Some(hear(&self.connection, &self.control, &known.sql).ok()?.1);
-            let insert = known.rewriting.get(&self.connection, &known.sql, &known.facts, facts_now);
+            let again = || {
+                let now = hear(&self.connection, &self.control, &known.sql).ok()?;
+                let columns = prepared::columns_digest(&prepared::column_names(&now.0));
+                let is_newer = now.1 != known.facts || columns != known.columns;
+                Some(Again { is_newer, has_trigger: now.1.has_trigger })
+            };
+            let (rewriting, connection) = (&mut known.rewriting, &self.connection);
+            let insert = self.ids.rewritten(rewriting, connection, &known.sql, again);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
                 let (result, given) = self.ids.run(&self.queue, insert, ids, None, run);

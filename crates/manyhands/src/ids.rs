@@ -23,7 +23,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 use crate::hooks::Hooks;
 use crate::mutex::lock;
 use crate::new_rowid;
-use crate::routing::Facts;
+use crate::prepared::column_names;
 use crate::tables::table_key;
 
 /// The function of a connection that gives ids.
@@ -103,8 +103,26 @@ pub(crate) struct InsertWithIds {
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
     recompilations: u32,
-    /// It was made for another schema than what is known of the statement.
+    /// What is known of the statement as it was written is of an older schema.
     is_newer: bool,
+    version: SchemaVersion,
+    /// The snapshot in which it was last seen to fit the schema.
+    fits_in: u64,
+}
+
+/// The schema that a rewritten form was made for.
+#[derive(Debug)]
+struct SchemaVersion {
+    asked: Statement,
+    number: Option<i64>,
+}
+
+/// What a statement is when it is compiled once more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Again {
+    /// Other than what is known of it.
+    pub(crate) is_newer: bool,
+    pub(crate) has_trigger: bool,
 }
 
 impl IdFunction {
@@ -123,6 +141,30 @@ impl IdFunction {
             Ok(giving.next()?.map_or(Value::Null, Value::Integer))
         })?;
         Ok(function)
+    }
+
+    /// The rewritten form of `sql`: looked for at the first call, and again when the schema has changed. `again` compiles
+    /// the statement as it was written once more.
+    pub(crate) fn rewritten<'a>(
+        &self,
+        rewriting: &'a mut Rewriting,
+        connection: &sqlite::Connection,
+        sql: &str,
+        again: impl FnOnce() -> Option<Again>,
+    ) -> Option<&'a mut InsertWithIds> {
+        if let Rewriting::Some(insert) = rewriting
+            && !insert.fits(self.snapshots)
+        {
+            *rewriting = Rewriting::Unknown;
+        }
+        if matches!(rewriting, Rewriting::Unknown) {
+            *rewriting = InsertWithIds::of(connection, sql, self.snapshots, again)
+                .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
+        }
+        match rewriting {
+            Rewriting::Some(insert) => Some(insert),
+            _ => None,
+        }
     }
 
     /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
@@ -184,7 +226,7 @@ impl Giving {
     ///
     /// # Errors
     /// The schema has changed: the INSERT was rewritten for another, and could do what it would not do as it was
-    /// written. See [`InsertWithIds::is_stale`].
+    /// written. See [`InsertWithIds::was_recompiled`].
     fn next(&mut self) -> Result<Option<i64>, &'static str> {
         let (table, exclusive) = (&mut self.table, self.exclusive);
         let free = |id: &i64| !table.is_taken(*id) && (exclusive || !table.is_used_up(*id));
@@ -239,22 +281,25 @@ impl TableIds {
 }
 
 impl InsertWithIds {
-    /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite. `facts` is what is
-    /// known of it, and `facts_now` compiles it once more.
+    /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite.
     fn of(
         connection: &sqlite::Connection,
         sql: &str,
-        facts: &Facts,
-        facts_now: impl FnOnce() -> Option<Facts>,
+        snapshot: u64,
+        again: impl FnOnce() -> Option<Again>,
     ) -> Option<InsertWithIds> {
+        let mut version = None;
         let rewritten = new_rowid::rewrite(sql, |schema, name| {
+            // Before all else: what comes is of this schema, or of a newer one, which shows at the next look.
+            version = SchemaVersion::of(connection);
             new_rowid::table_of(connection, schema, name).ok().flatten()
         })?;
+        let version = version?;
         // To look at the table, SQLite has read the schema as it is now: what is known may be of an older one. Of a
         // statement that is not executed itself, SQLite does not tell.
-        let facts_now = facts_now()?;
+        let Again { is_newer, has_trigger } = again()?;
         let statement = connection.prepare_one(&rewritten.sql).ok()?;
-        if facts_now.has_trigger && new_rowid::runs_before_insert(connection, &rewritten.table) {
+        if has_trigger && new_rowid::runs_before_insert(connection, &rewritten.table) {
             return None;
         }
         let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
@@ -276,7 +321,9 @@ impl InsertWithIds {
         let recompilations = highest.recompilations() + taken.recompilations();
         Some(InsertWithIds {
             recompilations: statement.recompilations(),
-            is_newer: facts_now != *facts && !planted("older-facts"),
+            is_newer: is_newer && !planted("older-facts"),
+            version,
+            fits_in: snapshot,
             statement,
             key,
             always_inserts: rewritten.always_inserts,
@@ -313,13 +360,46 @@ impl InsertWithIds {
         GivenIds { table: self.key, ids, stay: self.always_inserts }
     }
 
-    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for, or what is known
-    /// of the statement is of an older one. If it failed then, it has done nothing, and is to be executed as it
-    /// was written.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_newer
-            || self.statement.recompilations() != self.recompilations
+    /// True when SQLite has compiled it again since, for a schema that it was not rewritten for. If it failed
+    /// then, it has done nothing, and is to be executed as it was written.
+    pub(crate) fn was_recompiled(&self) -> bool {
+        self.statement.recompilations() != self.recompilations
             || self.table.as_ref().is_some_and(|table| table.is_stale())
+    }
+
+    /// The columns' names, if they may be others than those that are known.
+    pub(crate) fn newer_columns(&self) -> Option<Arc<[String]>> {
+        self.is_newer.then(|| column_names(&self.statement))
+    }
+
+    /// False when the schema has changed since it was made.
+    fn fits(&mut self, snapshot: u64) -> bool {
+        if self.fits_in != snapshot && !planted("older-form") {
+            if self.version.now() != self.version.number {
+                return false;
+            }
+            self.fits_in = snapshot;
+        }
+        true
+    }
+}
+
+impl SchemaVersion {
+    fn of(connection: &sqlite::Connection) -> Option<SchemaVersion> {
+        let asked = connection.prepare_one("PRAGMA main.schema_version").ok()?;
+        let mut version = SchemaVersion { asked, number: None };
+        version.number = version.now();
+        version.number.is_some().then_some(version)
+    }
+
+    fn now(&mut self) -> Option<i64> {
+        let row = self.asked.step();
+        let number = match self.asked.column(0) {
+            ValueRef::Integer(number) if row.is_ok() => Some(number),
+            _ => None,
+        };
+        self.asked.reset();
+        number
     }
 }
 
@@ -333,26 +413,8 @@ pub(crate) enum Rewriting {
 }
 
 impl Rewriting {
-    /// The rewritten form, looked for at the first call; see [`InsertWithIds::of`].
-    pub(crate) fn get(
-        &mut self,
-        connection: &sqlite::Connection,
-        sql: &str,
-        facts: &Facts,
-        facts_now: impl FnOnce() -> Option<Facts>,
-    ) -> Option<&mut InsertWithIds> {
-        if matches!(self, Rewriting::Unknown) {
-            *self = InsertWithIds::of(connection, sql, facts, facts_now)
-                .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
-        }
-        match self {
-            Rewriting::Some(insert) => Some(insert),
-            _ => None,
-        }
-    }
-
-    /// True when the schema has changed since the statement was compiled, or this form of it.
+    /// True when what is known of the statement may be of an older schema than this form, or the last run of it.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self, Rewriting::Some(insert) if insert.is_stale())
+        matches!(self, Rewriting::Some(insert) if insert.is_newer || insert.was_recompiled())
     }
 }

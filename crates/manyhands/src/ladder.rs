@@ -439,14 +439,17 @@ impl Connection {
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
+            && !open.compiler.hooks.has_authorizer()
             && let Some(insert) =
-                prepared.rewriting.get(&open.sqlite, &entry.sql, &prepared.facts, || {
-                    open.compiler.facts(&open.sqlite, &entry.sql)
+                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, || {
+                    let known = (&prepared.facts, &*prepared.columns);
+                    open.compiler.compile_again(&open.sqlite, &entry.sql, known)
                 })
         {
             let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
-            let failed = watched.as_ref().is_ok_and(|it| it.error.is_some());
-            if !(failed && insert.is_stale()) {
+            let is_plain = |error: &sqlite::Error| error.code.is_plain();
+            let failed = watched.as_ref().is_ok_and(|it| it.error.as_ref().is_some_and(is_plain));
+            if !(failed && insert.was_recompiled()) {
                 return watched;
             }
         }

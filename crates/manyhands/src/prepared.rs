@@ -9,7 +9,7 @@ use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
 
 use crate::hooks::Hooks;
-use crate::ids::Rewriting;
+use crate::ids::{Again, Rewriting};
 use crate::mutex::lock;
 use crate::routing::{self, Applied, Compiled, Facts, Route};
 use crate::row::Row;
@@ -124,10 +124,12 @@ pub(crate) enum Spared {
 struct Heard {
     facts: Facts,
     spared: Spared,
+    anything: bool,
 }
 
 impl Heard {
     fn note(&mut self, action: &Action<'_>) -> Verdict {
+        self.anything = true;
         self.facts.note(action);
         let spared = action.kind == ActionKind::Pragma
             && self.spared
@@ -171,10 +173,16 @@ impl Compiler {
         Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
 
-    /// What the authorizer tells of a statement now.
-    pub(crate) fn facts(&self, connection: &sqlite::Connection, sql: &str) -> Option<Facts> {
-        let (prepared, _) = self.compile(connection, sql, Spared::Refused).ok()?;
-        Some(prepared?.facts)
+    /// Compiles a statement once more, and compares it with what is known of it.
+    pub(crate) fn compile_again(
+        &self,
+        connection: &sqlite::Connection,
+        sql: &str,
+        (facts, columns): (&Facts, &[String]),
+    ) -> Option<Again> {
+        let now = self.compile(connection, sql, Spared::Refused).ok()?.0?;
+        let is_newer = now.facts != *facts || *now.columns != *columns;
+        Some(Again { is_newer, has_trigger: now.facts.has_trigger })
     }
 
     /// An extension may have brought a module, and with it a table.
@@ -202,11 +210,14 @@ impl Compiler {
     ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
         *lock(&self.heard) = Heard { spared, ..Heard::default() };
         let compiled = connection.prepare(sql);
-        let facts = core::mem::take(&mut *lock(&self.heard)).facts;
+        let Heard { mut facts, anything, .. } = core::mem::take(&mut *lock(&self.heard));
         let (statement, used) = compiled?;
         let Some(statement) = statement else { return Ok((None, used)) };
         let compiled =
             Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
+        // Of VACUUM the authorizer is told nothing, nor of a trigger that is to be made IF NOT EXISTS and is there, or
+        // to be dropped IF EXISTS and is not: all of these are about the schema.
+        facts.schema |= !anything && !compiled.explain;
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
         let prepared = Box::new(Prepared {
             route: routing::route(&facts, compiled),

@@ -141,14 +141,21 @@ impl Connection {
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
         let own = self.own_statements();
         let open = self.open_mut();
-        let facts_now = || open.compiler.facts(&open.sqlite, &prepared.sql);
+        if open.sqlite.is_autocommit() {
+            open.ids.leave_snapshot();
+        }
+        let known = (&prepared.facts, &*prepared.columns);
+        let again = || open.compiler.compile_again(&open.sqlite, &prepared.sql, known);
         let insert =
-            prepared.rewriting.get(&open.sqlite, &prepared.sql, &prepared.facts, facts_now);
+            open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &prepared.sql, again);
         drop(own);
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
         };
         let hooks = &open.compiler.hooks;
+        if let Some(columns) = insert.newer_columns() {
+            prepared.columns = columns;
+        }
         let shown = hooks.show(&mut prepared.statement, &prepared.sql, values);
         let inside = (!open.sqlite.is_autocommit()).then_some(&open.sqlite);
         let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, inside, |statement| {
@@ -157,7 +164,7 @@ impl Connection {
             result
         });
         drop(shown);
-        if insert.is_stale() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
+        if insert.was_recompiled() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
             // It was rewritten for an older schema.
             return prepared.fetch_all(values);
         }
@@ -168,7 +175,12 @@ impl Connection {
 
     /// The queue that gives new rowids, if the statement may need one.
     fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
-        if prepared.written.is_empty() || matches!(prepared.rewriting, Rewriting::None) {
+        // Of the rewritten form the application's authorizer is not asked.
+        let is_authorized = self.open().compiler.hooks.has_authorizer();
+        if is_authorized
+            || prepared.written.is_empty()
+            || matches!(prepared.rewriting, Rewriting::None)
+        {
             return None;
         }
         if let Some(optimistic) = &self.optimistic {

@@ -85,6 +85,10 @@ statements! {
     /// Fails when the tag is there.
     Tag = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2)";
     Untag = "DELETE FROM tag WHERE k = printf('k%02d', ?1)";
+    /// From now on an item is also written into another table.
+    Watch = "CREATE TRIGGER IF NOT EXISTS item_total AFTER INSERT ON item BEGIN \
+             INSERT INTO total VALUES (new.kind, 1) ON CONFLICT (k) DO UPDATE SET cents = cents + 1; END";
+    Unwatch = "DROP TRIGGER IF EXISTS item_total";
     Savepoint = "SAVEPOINT s";
     RollbackTo = "ROLLBACK TO s";
     Release = "RELEASE s";

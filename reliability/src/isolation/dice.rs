@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{ACCOUNTS, Call, KINDS, Look, Statement, TAGS};
 
+/// One write in so many changes the schema.
+const SCHEMA_CHANGE: u32 = 200;
+
 /// The id of a transaction.
 pub type Id = (i64, i64);
 
@@ -92,8 +95,7 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
             _ => any_write(dice, id),
         };
         let is_blind = only_writes && call.look != Look::Rows;
-        let gathered =
-            (call.statement == Statement::Gather && dice.bool()).then_some(call.values[0]);
+        let gathered = (call.statement == Statement::Gather && dice.bool()).then(|| call.values[0]);
         calls.push(if is_blind { Call { look: Look::Nothing, ..call } } else { call });
         if let Some(k) = gathered {
             calls.push(self::call(Statement::Total, vec![k], Look::Rows));
@@ -142,7 +144,7 @@ fn read_with_its_place(dice: &mut Rng) -> Call {
 }
 
 fn read(dice: &mut Rng) -> Call {
-    const READS: [Statement; 8] = [
+    const READS: [Statement; 9] = [
         Statement::Cents,
         Statement::OfOwner,
         Statement::Range,
@@ -151,6 +153,7 @@ fn read(dice: &mut Rng) -> Call {
         Statement::CountItems,
         Statement::Tags,
         Statement::Joined,
+        Statement::Total,
     ];
     let statement = READS[dice.usize(0..READS.len())];
     let account = 1 + dice.i64(0..ACCOUNTS);
@@ -181,6 +184,11 @@ fn insert(dice: &mut Rng, id: Id, part: i64) -> Call {
 }
 
 fn any_write(dice: &mut Rng, id: Id) -> Call {
+    // Seldom: after it every connection reads the schema again.
+    if dice.u32(0..SCHEMA_CHANGE) == 0 {
+        let statement = if dice.bool() { Statement::Watch } else { Statement::Unwatch };
+        return call(statement, vec![], Look::Nothing);
+    }
     const WRITES: [Statement; 12] = [
         Statement::Add,
         Statement::AddReturning,

@@ -147,6 +147,11 @@ pub const BUGS: &[Bug] = &[
         "what is known of an INSERT may be of an older schema than its rewritten form",
         &["test manyhands older_schema"],
     ),
+    slow(
+        "older-form",
+        "the rewritten form of an INSERT stays in use when the schema has changed",
+        &["test manyhands older_schema"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",

@@ -1,7 +1,12 @@
+//! What was known of a statement in another schema than the one in which it takes effect.
+//!
 //! An INSERT whose ids are given is executed in a rewritten form, which SQLite compiles for itself: what is known
 //! of the statement as it was written may be that of an older schema, in which it wrote fewer tables.
 
-use super::story::play_on;
+use manyhands::{Action, ActionKind, Value, Verdict, params};
+
+use super::story::{open, play_on};
+use crate::stage::{Stage, connect, execute, number, shell};
 
 const COUNTED: &str = "
     CREATE TABLE test (id INTEGER PRIMARY KEY, v);
@@ -89,4 +94,134 @@ fn a_trigger_that_the_leader_does_not_know() {
         B COMMIT                                           -> conflict at 1
         S SELECT n FROM u                                  -> 2",
     );
+}
+
+/// Where there is no trigger, SQLite compiles its removal to nothing, and says nothing of it.
+#[test]
+fn a_trigger_that_was_not_there_to_remove() {
+    play_on(
+        COUNTED,
+        "
+        A BEGIN
+        A DROP TRIGGER IF EXISTS counts
+        S CREATE TRIGGER counts AFTER INSERT ON test BEGIN UPDATE u SET n = n + 1; END ...
+        A INSERT INTO u SELECT count(*) FROM sqlite_schema WHERE name = 'counts'
+        A COMMIT
+        S
+        S SELECT max(n) FROM u                             -> 0",
+    );
+}
+
+/// The rewritten form names the column of the id, which has another name now.
+#[test]
+fn a_column_that_was_renamed() {
+    play_on(
+        COUNTED,
+        "
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x')
+        A COMMIT
+        S ALTER TABLE test RENAME COLUMN id TO number
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x')
+        A COMMIT
+        table                                              -> 1|x, 2|x",
+    );
+}
+
+/// The same for who leads, and executes what others insert.
+#[test]
+fn a_column_that_was_renamed_under_the_leader() {
+    let contended = |statement: &str| {
+        format!(
+            "
+        A BEGIN
+        A {statement}
+        B INSERT INTO u VALUES (1)
+        C BEGIN IMMEDIATE
+        A COMMIT ...
+        D INSERT INTO u VALUES (1) ...
+        C COMMIT
+        A
+        D"
+        )
+    };
+    let insert = contended("INSERT INTO test (v) VALUES ('x')");
+    play_on(
+        COUNTED,
+        &format!(
+            "{insert}
+        S ALTER TABLE test RENAME COLUMN id TO number
+        {insert}
+        {insert}
+        table                                              -> 1|x, 2|x, 3|x"
+        ),
+    );
+}
+
+/// What RETURNING shows has the columns that the table has now.
+#[test]
+fn a_column_that_was_added() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    one.execute_script(COUNTED).expect("the setup");
+    execute(&mut one, "SELECT * FROM test");
+    execute(&mut other, "ALTER TABLE test ADD COLUMN w DEFAULT 3");
+    for id in 1..4 {
+        execute(&mut one, "BEGIN");
+        let sql = "INSERT INTO test (v) VALUES ('x') RETURNING *";
+        let rows = one.query(sql, params![]).expect("a row");
+        assert_eq!(rows[0].columns(), ["id", "v", "w"]);
+        assert_eq!(rows[0].get::<i64>(0).expect("an id"), id);
+        assert_eq!(rows[0].get::<i64>(2).expect("the default"), 3);
+        execute(&mut one, "COMMIT");
+    }
+}
+
+/// A statement that fails and keeps what it did before is executed once.
+#[test]
+fn a_statement_that_fails_in_the_middle() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let mut one = connect(&database);
+    one.execute_script(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY, v, k UNIQUE); INSERT INTO test VALUES (1, 'a', 1);
+         CREATE TABLE u (n);",
+    )
+    .expect("the setup");
+    execute(&mut one, "SELECT * FROM test");
+    execute(&mut one, "BEGIN");
+    one.execute_script("INSERT OR FAIL INTO test (v, k) VALUES ('x', NULL), ('z', 1)")
+        .expect_err("the second row");
+    shell(
+        &stage.path(),
+        "CREATE TRIGGER counts AFTER INSERT ON test BEGIN INSERT INTO u VALUES (new.v); END",
+    );
+    execute(&mut one, "CREATE TABLE late (n)");
+    execute(&mut one, "COMMIT");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM test WHERE v = 'x'"), 1);
+    assert_eq!(number(&mut one, "SELECT count(*) FROM u"), 1);
+}
+
+/// The application's authorizer is asked of the INSERT as it was written, and of what is executed.
+#[test]
+fn what_the_authorizer_leaves_out() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let mut one = connect(&database);
+    one.execute_script(COUNTED).expect("the setup");
+    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
+        .expect("the secret");
+    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
+        (ActionKind::Read, Some("secret")) => Verdict::Ignore,
+        _ => Verdict::Allow,
+    }))
+    .expect("an authorizer");
+    execute(&mut one, "BEGIN");
+    let sql = "INSERT INTO test (v) VALUES ((SELECT word FROM secret)) RETURNING v";
+    let rows = one.query(sql, params![]).expect("a row");
+    assert_eq!(rows[0].values(), [Value::Null]);
+    execute(&mut one, "COMMIT");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM test WHERE v IS NULL"), 1);
 }
