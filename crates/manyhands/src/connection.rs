@@ -317,6 +317,11 @@ impl Connection {
                 "this transaction only reads; end it, and begin another one to write",
             ));
         }
+        let facts = &prepared.facts;
+        if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
+            // A transaction begins, however the last one ended, or a name may mean another table now.
+            self.open_mut().ids.leave_snapshot();
+        }
         if self.optimistic.is_some() {
             self.carry_out_on_fork(prepared, values)
         } else {
@@ -335,10 +340,6 @@ impl Connection {
         let writes = matches!(prepared.route, Route::Request | Route::Turn);
         if outside && (writes || prepared.facts.transaction.is_some()) {
             self.let_go_of_snapshots();
-        }
-        if prepared.facts.transaction.is_some() || prepared.facts.schema {
-            // A transaction begins, however the last one ended, or a name may mean another table now.
-            self.open_mut().ids.leave_snapshot();
         }
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),

@@ -375,7 +375,9 @@ impl InsertWithIds {
     /// False when the schema has changed since it was made.
     fn fits(&mut self, snapshot: u64) -> bool {
         if self.fits_in != snapshot && !planted("older-form") {
-            if self.version.now() != self.version.number {
+            // What could not be looked at is looked at again.
+            let Some(now) = self.version.now() else { return true };
+            if Some(now) != self.version.number {
                 return false;
             }
             self.fits_in = snapshot;

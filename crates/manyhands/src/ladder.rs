@@ -439,7 +439,7 @@ impl Connection {
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
         if let Some(queue) = queue
-            && !open.compiler.hooks.has_authorizer()
+            && !prepared.facts.left_out
             && let Some(insert) =
                 open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, || {
                     let known = (&prepared.facts, &*prepared.columns);

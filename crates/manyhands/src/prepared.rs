@@ -167,8 +167,13 @@ impl Compiler {
             }
             let ours = heard.note(action);
             drop(heard);
-            // What we leave out leaves nothing to be asked about; all else the application decides.
-            if ours == Verdict::Ignore { ours } else { asked.verdict(action) }
+            if ours == Verdict::Ignore {
+                // What we leave out leaves nothing to be asked about; all else the application decides.
+                return ours;
+            }
+            let verdict = asked.verdict(action);
+            lock(&listening).facts.left_out |= verdict == Verdict::Ignore;
+            verdict
         }));
         Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
     }
@@ -215,9 +220,7 @@ impl Compiler {
         let Some(statement) = statement else { return Ok((None, used)) };
         let compiled =
             Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
-        // Of VACUUM the authorizer is told nothing, nor of a trigger that is to be made IF NOT EXISTS and is there, or
-        // to be dropped IF EXISTS and is not: all of these are about the schema.
-        facts.schema |= !anything && !compiled.explain;
+        facts.silent = !anything && !compiled.explain;
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
         let prepared = Box::new(Prepared {
             route: routing::route(&facts, compiled),

@@ -80,6 +80,11 @@ pub(crate) struct Facts {
     pub(crate) session_function: bool,
     /// Name and argument of a PRAGMA, the name in lower case.
     pub(crate) pragma: Option<(String, Option<String>)>,
+    /// The authorizer was told nothing. So it is of VACUUM, and of what would make or remove something IF (NOT)
+    /// EXISTS where there is nothing to do: in another schema there may be.
+    pub(crate) silent: bool,
+    /// The application's authorizer has left something out.
+    pub(crate) left_out: bool,
 }
 
 impl Facts {
@@ -147,7 +152,7 @@ impl Facts {
     /// True for a statement that changes no data, no schema and no transaction.
     pub(crate) fn changes_nothing(&self) -> bool {
         let changes = self.schema || self.temp_schema || self.attaches || !self.writes.is_empty();
-        !changes && self.transaction.is_none()
+        !changes && self.transaction.is_none() && !self.silent
     }
 
     /// True when a connection is as it was before, after the statement has run on it.
@@ -191,13 +196,11 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         // BEGIN IMMEDIATE and EXCLUSIVE are the ones that are not read-only.
         return if compiled.read_only { Route::Own } else { Route::Turn };
     }
-    if facts.schema {
+    if facts.schema || facts.silent {
         return Route::Turn;
     }
     if facts.temp_schema || facts.writes.iter().all(|schema| schema == "temp") {
-        // VACUUM tells the authorizer nothing, and writes.
-        let touches_nothing = facts.writes.is_empty() && !facts.temp_schema;
-        return if touches_nothing && !compiled.read_only { Route::Turn } else { Route::Own };
+        return Route::Own;
     }
     let everywhere_the_same = !facts.home_function
         && !facts.reads_elsewhere
@@ -386,7 +389,8 @@ mod tests {
         check(Facts { reads_elsewhere: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { schema: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, Route::Own);
-        check(Facts::default(), WRITING, Route::Turn); // VACUUM
+        check(Facts { silent: true, ..Facts::default() }, WRITING, Route::Turn);
+        check(Facts { silent: true, ..Facts::default() }, READING, Route::Turn);
         check(writes(&["main"]), Compiled { read_only: false, explain: true }, Route::Own);
         check(
             Facts { transaction: Some(TransactionStatement::Begin), ..Facts::default() },
@@ -416,7 +420,7 @@ mod tests {
         check(Facts { home_function: true, ..writes(&["main"]) }, WRITING, InFork::LoggedAtHome);
         check(Facts { schema: true, ..writes(&["main"]) }, WRITING, InFork::InTurn);
         check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, InFork::LoggedAtHome);
-        check(Facts::default(), WRITING, InFork::InTurn); // VACUUM
+        check(Facts { silent: true, ..Facts::default() }, READING, InFork::InTurn); // VACUUM
         check(writes(&["main"]), Compiled { read_only: false, explain: true }, InFork::Plain);
         check(Facts { attaches: true, ..Facts::default() }, WRITING, InFork::Plain);
         check(pragma("user_version", Some("5")), WRITING, InFork::InTurn);

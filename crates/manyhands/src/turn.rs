@@ -29,7 +29,10 @@ impl Connection {
         self.take_turns(&prepared.facts)?;
         self.know_tables(prepared);
         let outside = self.sqlite().is_autocommit();
+        let schema_before = self.schema_if_silent(prepared);
         let result = self.step(prepared, values);
+        let changes_schema =
+            prepared.facts.schema || self.schema_if_silent(prepared) != schema_before;
         if !outside && result.is_err() && !self.sqlite().writes() {
             // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
             self.release_turns();
@@ -37,14 +40,21 @@ impl Connection {
         if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
             self.adopt_turns_of_blobs();
         }
-        if prepared.facts.schema
-            && let Some(file) = &self.file
-        {
-            // A name may mean another table now.
-            file.queue().forget_ids();
+        if changes_schema {
+            self.turn_written = TableSet::ALL;
+            if let Some(file) = &self.file {
+                // A name may mean another table now.
+                file.queue().forget_ids();
+            }
         }
         self.let_go_after_transaction();
         result
+    }
+
+    /// The number of the schema, for a statement that says nothing of itself.
+    fn schema_if_silent(&self, prepared: &Prepared) -> Option<i64> {
+        let _own = prepared.facts.silent.then(|| self.own_statements())?;
+        self.sqlite().query_integer("PRAGMA main.schema_version").ok()
     }
 
     /// The same, with the turn of the main database in hand.
@@ -176,8 +186,7 @@ impl Connection {
     /// The queue that gives new rowids, if the statement may need one.
     fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
         // Of the rewritten form the application's authorizer is not asked.
-        let is_authorized = self.open().compiler.hooks.has_authorizer();
-        if is_authorized
+        if prepared.facts.left_out
             || prepared.written.is_empty()
             || matches!(prepared.rewriting, Rewriting::None)
         {

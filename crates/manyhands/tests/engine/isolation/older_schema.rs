@@ -225,3 +225,35 @@ fn what_the_authorizer_leaves_out() {
     execute(&mut one, "COMMIT");
     assert_eq!(number(&mut one, "SELECT count(*) FROM test WHERE v IS NULL"), 1);
 }
+
+/// What finds nothing to make leaves the ids alone that others have reserved.
+#[test]
+fn an_index_that_is_there() {
+    play_on(
+        &format!("{COUNTED} CREATE INDEX by_v ON test (v);"),
+        "
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x') RETURNING id   -> 1
+        C CREATE INDEX IF NOT EXISTS by_v ON test (v)
+        B BEGIN
+        B INSERT INTO test (v) VALUES ('x') RETURNING id   -> 2
+        A COMMIT
+        B COMMIT
+        table                                              -> 1|x, 2|x",
+    );
+}
+
+/// The name means another table now, whose ids are its own.
+#[test]
+fn a_temp_table_that_came_between() {
+    play_on(
+        COUNTED,
+        "
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x') RETURNING id   -> 1
+        A CREATE TEMP TABLE test (id INTEGER PRIMARY KEY, v)
+        A INSERT INTO test (v) VALUES ('x') RETURNING id   -> 1
+        A COMMIT
+        table                                              -> 1|x",
+    );
+}
