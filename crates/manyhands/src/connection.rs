@@ -23,7 +23,7 @@ use crate::options::Settings;
 use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::request::Session;
-use crate::routing::{Route, TransactionStatement};
+use crate::routing::{Facts, Route, TransactionStatement};
 use crate::row::{Outcome, Row, Tally};
 use crate::tables::TableSet;
 
@@ -317,12 +317,8 @@ impl Connection {
                 "this transaction only reads; end it, and begin another one to write",
             ));
         }
-        let facts = &prepared.facts;
-        if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
-            // A transaction begins, however the last one ended, or a name may mean another table now.
-            self.open_mut().ids.leave_snapshot();
-        }
         if self.optimistic.is_some() {
+            self.notice_names(&prepared.facts);
             self.carry_out_on_fork(prepared, values)
         } else {
             self.carry_out_here(prepared, values)
@@ -341,6 +337,7 @@ impl Connection {
         if outside && (writes || prepared.facts.transaction.is_some()) {
             self.let_go_of_snapshots();
         }
+        self.notice_names(&prepared.facts);
         match &prepared.route {
             Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
             Route::Request if outside && self.may_travel() => self.write(prepared, values),
@@ -358,6 +355,13 @@ impl Connection {
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }
+        }
+    }
+
+    /// A transaction begins, however the last one ended, or a name may mean another table now.
+    fn notice_names(&mut self, facts: &Facts) {
+        if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
+            self.open_mut().ids.leave_snapshot();
         }
     }
 

@@ -414,7 +414,7 @@ impl Executor {
                 Some(Again { is_newer, has_trigger: now.1.has_trigger })
             };
             let (rewriting, connection) = (&mut known.rewriting, &self.connection);
-            let insert = self.ids.rewritten(rewriting, connection, &known.sql, again);
+            let insert = self.ids.rewritten(rewriting, connection, &known.sql, false, again);
             self.control.internal.store(internal, Ordering::Relaxed);
             if let Some(insert) = insert {
                 let (result, given) = self.ids.run(&self.queue, insert, ids, None, run);

@@ -80,9 +80,14 @@ impl Hooks {
         Traced { sql: if comment { traced.sql.to_string() } else { sql }.into(), expanded }
     }
 
+    /// The application is asked about each action of a statement that it wrote.
+    pub(crate) fn has_authorizer(&self) -> bool {
+        self.has_authorizer.load(Ordering::Relaxed)
+    }
+
     /// What the application says of an action.
     pub(crate) fn verdict(&self, action: &Action<'_>) -> Verdict {
-        if !self.has_authorizer.load(Ordering::Relaxed) || !self.are_for_application() {
+        if !self.has_authorizer() || !self.are_for_application() {
             return Verdict::Allow;
         }
         let authorizer = lock(&self.authorizer).clone();

@@ -144,20 +144,23 @@ impl IdFunction {
     }
 
     /// The rewritten form of `sql`: looked for at the first call, and again when the schema has changed. `again` compiles
-    /// the statement as it was written once more.
+    /// the statement as it was written once more. If the application is `asked` what a statement may do, nothing is
+    /// rewritten for another schema than that for which it was asked.
     pub(crate) fn rewritten<'a>(
         &self,
         rewriting: &'a mut Rewriting,
         connection: &sqlite::Connection,
         sql: &str,
+        asked: bool,
         again: impl FnOnce() -> Option<Again>,
     ) -> Option<&'a mut InsertWithIds> {
         if let Rewriting::Some(insert) = rewriting
             && !insert.fits(self.snapshots)
         {
-            *rewriting = Rewriting::Unknown;
+            *rewriting = if asked { Rewriting::None } else { Rewriting::Unknown };
         }
         if matches!(rewriting, Rewriting::Unknown) {
+            let again = || again().filter(|it| !(asked && it.is_newer));
             *rewriting = InsertWithIds::of(connection, sql, self.snapshots, again)
                 .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
         }

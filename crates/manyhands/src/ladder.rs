@@ -438,10 +438,11 @@ impl Connection {
         let queue =
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
+        let asked = open.compiler.hooks.has_authorizer();
         if let Some(queue) = queue
             && !prepared.facts.left_out
             && let Some(insert) =
-                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, || {
+                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, asked, || {
                     let known = (&prepared.facts, &*prepared.columns);
                     open.compiler.compile_again(&open.sqlite, &entry.sql, known)
                 })

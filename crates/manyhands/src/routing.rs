@@ -200,7 +200,9 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         return Route::Turn;
     }
     if facts.temp_schema || facts.writes.iter().all(|schema| schema == "temp") {
-        return Route::Own;
+        // VACUUM INTO an expression.
+        let touches_nothing = facts.writes.is_empty() && !facts.temp_schema;
+        return if touches_nothing && !compiled.read_only { Route::Turn } else { Route::Own };
     }
     let everywhere_the_same = !facts.home_function
         && !facts.reads_elsewhere
@@ -389,7 +391,8 @@ mod tests {
         check(Facts { reads_elsewhere: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { schema: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, Route::Own);
-        check(Facts { silent: true, ..Facts::default() }, WRITING, Route::Turn);
+        check(Facts { silent: true, ..Facts::default() }, WRITING, Route::Turn); // VACUUM
+        check(Facts::default(), WRITING, Route::Turn); // VACUUM INTO printf('copy')
         check(Facts { silent: true, ..Facts::default() }, READING, Route::Turn);
         check(writes(&["main"]), Compiled { read_only: false, explain: true }, Route::Own);
         check(

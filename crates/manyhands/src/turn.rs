@@ -29,10 +29,10 @@ impl Connection {
         self.take_turns(&prepared.facts)?;
         self.know_tables(prepared);
         let outside = self.sqlite().is_autocommit();
-        let schema_before = self.schema_if_silent(prepared);
+        let before = prepared.facts.silent.then(|| self.schema_number());
         let result = self.step(prepared, values);
-        let changes_schema =
-            prepared.facts.schema || self.schema_if_silent(prepared) != schema_before;
+        let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
+        let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
         if !outside && result.is_err() && !self.sqlite().writes() {
             // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
             self.release_turns();
@@ -51,9 +51,8 @@ impl Connection {
         result
     }
 
-    /// The number of the schema, for a statement that says nothing of itself.
-    fn schema_if_silent(&self, prepared: &Prepared) -> Option<i64> {
-        let _own = prepared.facts.silent.then(|| self.own_statements())?;
+    fn schema_number(&self) -> Option<i64> {
+        let _own = self.own_statements();
         self.sqlite().query_integer("PRAGMA main.schema_version").ok()
     }
 
@@ -154,15 +153,16 @@ impl Connection {
         if open.sqlite.is_autocommit() {
             open.ids.leave_snapshot();
         }
+        let hooks = &open.compiler.hooks;
         let known = (&prepared.facts, &*prepared.columns);
         let again = || open.compiler.compile_again(&open.sqlite, &prepared.sql, known);
+        let asked = hooks.has_authorizer();
         let insert =
-            open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &prepared.sql, again);
+            open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &prepared.sql, asked, again);
         drop(own);
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
         };
-        let hooks = &open.compiler.hooks;
         if let Some(columns) = insert.newer_columns() {
             prepared.columns = columns;
         }

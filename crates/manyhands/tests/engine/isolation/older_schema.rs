@@ -257,3 +257,53 @@ fn a_temp_table_that_came_between() {
         table                                              -> 1|x",
     );
 }
+
+/// A transaction whose first statements were executed again in its turn renames the column itself.
+#[test]
+fn a_column_that_it_renamed_itself() {
+    play_on(
+        COUNTED,
+        "
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x')
+        S INSERT INTO u VALUES (1)
+        A ALTER TABLE test RENAME COLUMN id TO number
+        B BEGIN
+        B INSERT INTO test (v) VALUES ('y')
+        A INSERT INTO test (v) VALUES ('x')
+        A COMMIT
+        B ROLLBACK
+        S SELECT count(*) FROM test WHERE v = 'x'          -> 2",
+    );
+}
+
+/// The application's authorizer is asked about a trigger that came since.
+#[test]
+fn what_the_authorizer_denies() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let mut one = connect(&database);
+    one.execute_script(COUNTED).expect("the setup");
+    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
+        .expect("the secret");
+    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
+        (ActionKind::Read, Some("secret")) => Verdict::Deny,
+        _ => Verdict::Allow,
+    }))
+    .expect("an authorizer");
+    let insert = "INSERT INTO test (v) VALUES ('x')";
+    for sql in ["BEGIN", insert, insert, "COMMIT"] {
+        execute(&mut one, sql);
+    }
+    shell(
+        &stage.path(),
+        "CREATE TRIGGER tells AFTER INSERT ON test BEGIN INSERT INTO u SELECT word FROM secret; END",
+    );
+    for _ in 0..2 {
+        execute(&mut one, "BEGIN");
+        let error = one.execute(insert, params![]).expect_err("the trigger reads the secret");
+        assert!(error.to_string().contains("prohibited"), "{error}");
+        execute(&mut one, "COMMIT");
+    }
+    assert_eq!(number(&mut one, "SELECT count(*) FROM u"), 1);
+}
