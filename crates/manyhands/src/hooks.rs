@@ -47,6 +47,14 @@ impl Hooks {
         OwnStatements(Arc::clone(self))
     }
 
+    /// What is compiled by `work` is the application's all the same.
+    pub(crate) fn ask<T>(&self, work: impl FnOnce() -> T) -> T {
+        let own = self.own.swap(0, Ordering::Relaxed);
+        let done = work();
+        self.own.store(own, Ordering::Relaxed);
+        done
+    }
+
     fn are_for_application(&self) -> bool {
         self.own.load(Ordering::Relaxed) == 0
     }

@@ -144,8 +144,8 @@ impl IdFunction {
     }
 
     /// The rewritten form of `sql`: looked for at the first call, and again when the schema has changed. `again` compiles
-    /// the statement as it was written once more. If the application is `asked` what a statement may do, nothing is
-    /// rewritten for another schema than that for which it was asked.
+    /// the statement as it was written once more. If the application is `asked` what a statement may do, one that does
+    /// something else since is not rewritten: then SQLite asks.
     pub(crate) fn rewritten<'a>(
         &self,
         rewriting: &'a mut Rewriting,
@@ -157,7 +157,7 @@ impl IdFunction {
         if let Rewriting::Some(insert) = rewriting
             && !insert.fits(self.snapshots)
         {
-            *rewriting = if asked { Rewriting::None } else { Rewriting::Unknown };
+            *rewriting = Rewriting::Unknown;
         }
         if matches!(rewriting, Rewriting::Unknown) {
             let again = || again().filter(|it| !(asked && it.is_newer));

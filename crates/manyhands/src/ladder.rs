@@ -12,6 +12,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead, planted};
@@ -364,7 +365,9 @@ impl Connection {
         taint: &mut Taint,
     ) -> Result<Option<Shown>, Error> {
         let cautious = optimistic.cautious;
-        let mut prepared = match self.take_prepared(&entry.sql) {
+        // The application allowed what it wrote, and nothing else.
+        let hooks = Arc::clone(&self.open().compiler.hooks);
+        let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
             // Without a code: what did not compile is the beginning of a script that does now.
             Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
                 let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
@@ -438,11 +441,10 @@ impl Connection {
         let queue =
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
         let open = self.open_mut();
-        let asked = open.compiler.hooks.has_authorizer();
         if let Some(queue) = queue
             && !prepared.facts.left_out
             && let Some(insert) =
-                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, asked, || {
+                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, false, || {
                     let known = (&prepared.facts, &*prepared.columns);
                     open.compiler.compile_again(&open.sqlite, &entry.sql, known)
                 })

@@ -307,3 +307,43 @@ fn what_the_authorizer_denies() {
     }
     assert_eq!(number(&mut one, "SELECT count(*) FROM u"), 1);
 }
+
+/// The same where the log is executed again, and the statement is compiled for it.
+#[test]
+fn what_the_authorizer_leaves_out_at_home() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    one.execute_script(COUNTED).expect("the setup");
+    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
+        .expect("the secret");
+    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
+        (ActionKind::Read, Some("secret")) => Verdict::Ignore,
+        _ => Verdict::Allow,
+    }))
+    .expect("an authorizer");
+    execute(&mut one, "BEGIN");
+    one.execute_script("INSERT INTO test (v) VALUES ((SELECT word FROM secret))").expect("a row");
+    execute(&mut other, "INSERT INTO u VALUES (1)");
+    execute(&mut one, "COMMIT");
+    assert_eq!(number(&mut other, "SELECT count(*) FROM test WHERE v IS NULL"), 1);
+}
+
+/// An id that was shown stays, whatever changes the schema meanwhile.
+#[test]
+fn an_id_behind_an_authorizer() {
+    let stage = Stage::without_disk();
+    let database = open(&stage, false);
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    one.execute_script(COUNTED).expect("the setup");
+    one.set_authorizer(Some(|_: &Action<'_>| Verdict::Allow)).expect("an authorizer");
+    let insert = "INSERT INTO test (v) VALUES ('x') RETURNING id";
+    execute(&mut other, "BEGIN");
+    assert_eq!(number(&mut other, insert), 1);
+    execute(&mut one, "BEGIN");
+    assert_eq!(number(&mut one, insert), 2);
+    shell(&stage.path(), "CREATE INDEX by_k ON next (id)");
+    execute(&mut one, "COMMIT");
+    execute(&mut other, "COMMIT");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM test"), 2);
+}
