@@ -10,7 +10,7 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 10] = [
+const TESTS: [&str; 11] = [
     include_str!("../application.rs"),
     include_str!("auto.rs"),
     include_str!("about_the_connection.rs"),
@@ -18,6 +18,7 @@ const TESTS: [&str; 10] = [
     include_str!("by_value.rs"),
     include_str!("cursors.rs"),
     include_str!("hermitage.rs"),
+    include_str!("older_schema.rs"),
     include_str!("overlooked.rs"),
     include_str!("overlooked_auto.rs"),
     include_str!("replay_exactly.rs"),
