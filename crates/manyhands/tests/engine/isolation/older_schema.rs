@@ -3,7 +3,7 @@
 //! An INSERT whose ids are given is executed in a rewritten form, which SQLite compiles for itself: what is known
 //! of the statement as it was written may be that of an older schema, in which it wrote fewer tables.
 
-use manyhands::{Action, ActionKind, Value, Verdict, params};
+use manyhands::{Action, ActionKind, Connection, Value, Verdict, params};
 
 use super::story::{open, play_on};
 use crate::stage::{Stage, connect, execute, number, shell};
@@ -204,20 +204,25 @@ fn a_statement_that_fails_in_the_middle() {
     assert_eq!(number(&mut one, "SELECT count(*) FROM u"), 1);
 }
 
+/// Makes a table, of which the connection's authorizer says `verdict`.
+fn keep_a_secret(one: &mut Connection, verdict: Verdict) {
+    one.execute_script(COUNTED).expect("the setup");
+    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
+        .expect("the secret");
+    one.set_authorizer(Some(move |action: &Action<'_>| match (action.kind, action.first) {
+        (ActionKind::Read, Some("secret")) => verdict,
+        _ => Verdict::Allow,
+    }))
+    .expect("an authorizer");
+}
+
 /// The application's authorizer is asked of the INSERT as it was written, and of what is executed.
 #[test]
 fn what_the_authorizer_leaves_out() {
     let stage = Stage::without_disk();
     let database = open(&stage, false);
     let mut one = connect(&database);
-    one.execute_script(COUNTED).expect("the setup");
-    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
-        .expect("the secret");
-    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
-        (ActionKind::Read, Some("secret")) => Verdict::Ignore,
-        _ => Verdict::Allow,
-    }))
-    .expect("an authorizer");
+    keep_a_secret(&mut one, Verdict::Ignore);
     execute(&mut one, "BEGIN");
     let sql = "INSERT INTO test (v) VALUES ((SELECT word FROM secret)) RETURNING v";
     let rows = one.query(sql, params![]).expect("a row");
@@ -283,14 +288,7 @@ fn what_the_authorizer_denies() {
     let stage = Stage::without_disk();
     let database = open(&stage, false);
     let mut one = connect(&database);
-    one.execute_script(COUNTED).expect("the setup");
-    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
-        .expect("the secret");
-    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
-        (ActionKind::Read, Some("secret")) => Verdict::Deny,
-        _ => Verdict::Allow,
-    }))
-    .expect("an authorizer");
+    keep_a_secret(&mut one, Verdict::Deny);
     let insert = "INSERT INTO test (v) VALUES ('x')";
     for sql in ["BEGIN", insert, insert, "COMMIT"] {
         execute(&mut one, sql);
@@ -314,14 +312,7 @@ fn what_the_authorizer_leaves_out_at_home() {
     let stage = Stage::without_disk();
     let database = open(&stage, false);
     let (mut one, mut other) = (connect(&database), connect(&database));
-    one.execute_script(COUNTED).expect("the setup");
-    one.execute_script("CREATE TABLE secret (word); INSERT INTO secret VALUES ('open')")
-        .expect("the secret");
-    one.set_authorizer(Some(|action: &Action<'_>| match (action.kind, action.first) {
-        (ActionKind::Read, Some("secret")) => Verdict::Ignore,
-        _ => Verdict::Allow,
-    }))
-    .expect("an authorizer");
+    keep_a_secret(&mut one, Verdict::Ignore);
     execute(&mut one, "BEGIN");
     one.execute_script("INSERT INTO test (v) VALUES ((SELECT word FROM secret))").expect("a row");
     execute(&mut other, "INSERT INTO u VALUES (1)");
