@@ -161,7 +161,7 @@ pub const BUGS: &[Bug] = &[
     slow(
         "covered-is-committed",
         "whatever frame is at the place of the announced one counts",
-        &[HAMMERED],
+        &[FATE, HAMMERED],
     ),
     slow(
         "restart-is-lost",
