@@ -24,7 +24,7 @@ use crate::hooks::Hooks;
 use crate::mutex::lock;
 use crate::new_rowid;
 use crate::prepared::column_names;
-use crate::tables::table_key;
+use crate::tables::{SchemaNumber, table_key};
 
 /// The function of a connection that gives ids.
 #[derive(Debug, Default)]
@@ -105,16 +105,11 @@ pub(crate) struct InsertWithIds {
     recompilations: u32,
     /// What is known of the statement as it was written is of an older schema.
     is_newer: bool,
-    version: SchemaVersion,
+    schema: SchemaNumber,
+    /// The schema that it was made for.
+    made_for: i64,
     /// The snapshot in which it was last seen to fit the schema.
     fits_in: u64,
-}
-
-/// The schema that a rewritten form was made for.
-#[derive(Debug)]
-struct SchemaVersion {
-    asked: Statement,
-    number: Option<i64>,
 }
 
 /// What a statement is when it is compiled once more.
@@ -291,13 +286,14 @@ impl InsertWithIds {
         snapshot: u64,
         again: impl FnOnce() -> Option<Again>,
     ) -> Option<InsertWithIds> {
-        let mut version = None;
+        let mut made_for = None;
         let rewritten = new_rowid::rewrite(sql, |schema, name| {
             // Before all else: what comes is of this schema, or of a newer one, which shows at the next look.
-            version = SchemaVersion::of(connection);
+            let now = |mut schema: SchemaNumber| Some((schema.now().ok()??, schema));
+            made_for = SchemaNumber::of(connection).ok().and_then(now);
             new_rowid::table_of(connection, schema, name).ok().flatten()
         })?;
-        let version = version?;
+        let (made_for, schema) = made_for?;
         // To look at the table, SQLite has read the schema as it is now: what is known may be of an older one. Of a
         // statement that is not executed itself, SQLite does not tell.
         let Again { is_newer, has_trigger } = again()?;
@@ -325,7 +321,8 @@ impl InsertWithIds {
         Some(InsertWithIds {
             recompilations: statement.recompilations(),
             is_newer: is_newer && !planted("older-facts"),
-            version,
+            schema,
+            made_for,
             fits_in: snapshot,
             statement,
             key,
@@ -379,32 +376,13 @@ impl InsertWithIds {
     fn fits(&mut self, snapshot: u64) -> bool {
         if self.fits_in != snapshot && !planted("older-form") {
             // What could not be looked at is looked at again.
-            let Some(now) = self.version.now() else { return true };
-            if Some(now) != self.version.number {
+            let Ok(Some(now)) = self.schema.now() else { return true };
+            if now != self.made_for {
                 return false;
             }
             self.fits_in = snapshot;
         }
         true
-    }
-}
-
-impl SchemaVersion {
-    fn of(connection: &sqlite::Connection) -> Option<SchemaVersion> {
-        let asked = connection.prepare_one("PRAGMA main.schema_version").ok()?;
-        let mut version = SchemaVersion { asked, number: None };
-        version.number = version.now();
-        version.number.is_some().then_some(version)
-    }
-
-    fn now(&mut self) -> Option<i64> {
-        let row = self.asked.step();
-        let number = match self.asked.column(0) {
-            ValueRef::Integer(number) if row.is_ok() => Some(number),
-            _ => None,
-        };
-        self.asked.reset();
-        number
     }
 }
 

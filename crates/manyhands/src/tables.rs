@@ -92,10 +92,30 @@ fn belongs_to_virtual(name: &str, virtual_tables: &HashSet<String>) -> bool {
     name.match_indices('_').any(|(end, _)| virtual_tables.contains(&name[..end]))
 }
 
+/// Asks for the number of the schema `main`, which is another one after each change.
+#[derive(Debug)]
+pub(crate) struct SchemaNumber(Statement);
+
+impl SchemaNumber {
+    pub(crate) fn of(connection: &sqlite::Connection) -> Result<SchemaNumber, sqlite::Error> {
+        connection.prepare_one("PRAGMA main.schema_version").map(SchemaNumber)
+    }
+
+    pub(crate) fn now(&mut self) -> Result<Option<i64>, sqlite::Error> {
+        let row = self.0.step();
+        let number = match self.0.column(0) {
+            ValueRef::Integer(number) => Some(number),
+            _ => None,
+        };
+        self.0.reset();
+        row.map(|_| number)
+    }
+}
+
 /// The names of a database's virtual tables, as of the schema that was last looked at.
 #[derive(Debug, Default)]
 pub(crate) struct VirtualTables {
-    schema_version: Option<Statement>,
+    schema: Option<SchemaNumber>,
     version: Option<i64>,
     names: HashSet<String>,
 }
@@ -106,16 +126,11 @@ impl VirtualTables {
         &mut self,
         connection: &sqlite::Connection,
     ) -> Result<&HashSet<String>, sqlite::Error> {
-        let asked = match &mut self.schema_version {
-            Some(statement) => statement,
-            none => none.insert(connection.prepare_one("PRAGMA main.schema_version")?),
+        let schema = match &mut self.schema {
+            Some(schema) => schema,
+            none => none.insert(SchemaNumber::of(connection)?),
         };
-        asked.step()?;
-        let now = match asked.column(0) {
-            ValueRef::Integer(number) => Some(number),
-            _ => None,
-        };
-        asked.reset();
+        let now = schema.now()?;
         if now != self.version {
             self.version = None;
             self.names.clear();
