@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::call::{ACCOUNTS, Call, KINDS, Look, Statement, TAGS};
 
 /// One write in so many changes the schema.
-const SCHEMA_CHANGE: u32 = 200;
+const SCHEMA_CHANGE: u32 = 1000;
 
 /// The id of a transaction.
 pub type Id = (i64, i64);
