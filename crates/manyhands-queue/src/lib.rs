@@ -40,8 +40,6 @@ mod held_back;
 mod wait;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
-#[cfg(not(any(loom, shuttle)))]
-mod sigbus;
 mod clock;
 mod sync;
 pub mod crash;

@@ -21,13 +21,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use manyhands_sigbus::{Healing, Watch};
+
 use crate::clock::Deadline;
+use crate::crash;
 use crate::join::{JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
 use crate::member::{self, LockKind, MemberFile};
 use crate::sync::Ordering;
 use crate::ticket::Ticket;
-use crate::{crash, sigbus};
 
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
@@ -42,6 +44,8 @@ const LEAVE_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct Region {
     shared: NonNull<Shared>,
+    /// For the case that somebody truncates the file; taken before the mapping goes.
+    watch: Option<Watch>,
     /// Carries the locks. Never mapped: a mapping keeps its open file alive, and a forked child inherits
     /// mappings, so that its parent's locks would outlive the parent.
     file: MemberFile,
@@ -113,8 +117,14 @@ impl Region {
             |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let shared = map(&file).map_err(system("map"))?;
         let metadata = file.metadata().map_err(system("look at"))?;
+        // SAFETY: the mapping is this region's, and its users hold atomics, for which any bits are valid. Zeros
+        // are not sound (they have no magic word), so the member leaves for a new file as soon as it next looks.
+        let watch = unsafe {
+            manyhands_sigbus::watch(shared.as_ptr() as usize, FILE_BYTES, Healing::Mapping)
+        };
         let mut region = Region {
             shared,
+            watch,
             file,
             path: path.to_path_buf(),
             device: metadata.dev(),
@@ -122,7 +132,6 @@ impl Region {
             member: 0,
             pid: std::process::id(),
         };
-        sigbus::protect(region.shared.as_ptr() as usize);
         let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
         let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
         let Some(member) = member else {
@@ -173,7 +182,7 @@ impl Region {
     }
 
     /// Tells all members to leave for a new file. Also through the descriptor: what is mapped may be memory of
-    /// this process alone by now, see `sigbus.rs`.
+    /// this process alone by now, see `manyhands_sigbus`.
     pub(crate) fn retire(&self) {
         self.shared().header.identity.0.retired.store(1, Ordering::Relaxed);
         // An application that closes descriptors which it did not open may have another file there by now.
@@ -207,7 +216,7 @@ impl Drop for Region {
             crash::point("leaving");
             let _ = std::fs::remove_file(&self.path);
         }
-        sigbus::release(self.shared.as_ptr() as usize);
+        drop(self.watch.take());
         // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
         unsafe { libc::munmap(self.shared.as_ptr().cast(), FILE_BYTES) };
         // The locks go with `file`.

@@ -12,7 +12,7 @@ use libsqlite3_sys as ffi;
 use crate::callbacks::Callbacks;
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver};
-use crate::{Error, ValueRef, WalIndexHeader, locks, wal_file};
+use crate::{Error, ValueRef, WalIndexHeader, locks, mapped_file, wal_file};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -195,7 +195,14 @@ impl Connection {
         if code != ffi::SQLITE_OK {
             return Err(handle.error(code));
         }
-        Ok(Connection { handle: Arc::new(handle) })
+        let connection = Connection { handle: Arc::new(handle) };
+        // Other files SQLite would map by itself.
+        // SAFETY: the connection is open.
+        if unsafe { vfs::is_of_shim(raw.as_ptr()) } {
+            let window = mapped_file::WINDOW_BYTES;
+            connection.execute(&format!("PRAGMA main.mmap_size={window}"))?;
+        }
+        Ok(connection)
     }
 
     pub(crate) fn raw(&self) -> *mut ffi::sqlite3 {

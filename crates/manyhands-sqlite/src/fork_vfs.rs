@@ -309,6 +309,13 @@ impl Fork {
         self.view.as_ref().map(View::live_read_marks)
     }
 
+    /// How long the database is that SQLite reads, in bytes; `None` where it has no wal-index. While others commit it
+    /// may be a newer one.
+    pub(crate) fn database_bytes(&self) -> Option<i64> {
+        let header = WalIndexHeader::of(&self.view.as_ref()?.header());
+        Some(i64::from(header.page_count) * i64::from(header.page_bytes))
+    }
+
     pub(crate) fn status(&self) -> ForkStatus {
         ForkStatus {
             forked: self.forked,

@@ -26,6 +26,7 @@ mod fork_control;
 mod wal_index;
 mod wal_file;
 mod unpublished;
+mod mapped_file;
 pub mod locks;
 mod memory;
 mod planted;

@@ -54,10 +54,13 @@ mod record_lock;
 
 mod fork;
 
+use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
+use crate::mapped_file::Status;
+
 pub use fork::HeldOff;
-use managed_file::FileIdentity;
+pub(crate) use managed_file::FileIdentity;
 use record_lock::ByteRange;
 
 /// Why SQLite's locks could not be replaced. Nothing may be opened then: locks of two kinds do not
@@ -100,6 +103,7 @@ pub fn install() -> Result<(), InstallError> {
     static INSTALLED: OnceLock<Result<(), InstallError>> = OnceLock::new();
     *INSTALLED.get_or_init(|| {
         crate::memory::configure();
+        manyhands_sigbus::install();
         // SAFETY: sqlite3_initialize may be called by any thread at any time.
         let code = unsafe { libsqlite3_sys::sqlite3_initialize() };
         if code != libsqlite3_sys::SQLITE_OK {
@@ -109,6 +113,17 @@ pub fn install() -> Result<(), InstallError> {
         fork::register_handlers()?;
         system_calls::replace()
     })
+}
+
+/// What the kernel said of the last file that SQLite asked it about in `call`, in this thread.
+pub(crate) fn status_asked_in(call: impl FnOnce()) -> Option<Status> {
+    system_calls::status_asked_in(call)
+}
+
+/// The descriptor on which the locks of an open file are held. It stays until SQLite has closed the file for the
+/// last time.
+pub(crate) fn canonical_of(descriptor: RawFd) -> Option<RawFd> {
+    descriptor_table::canonical(descriptor)
 }
 
 /// A connection of a stock SQLite copy, in this process or another.

@@ -31,6 +31,7 @@ use libsqlite3_sys as ffi;
 use crate::Error;
 use crate::fork_control;
 use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
+use crate::mapped_file::{Status, View};
 use crate::planted::planted;
 use crate::unpublished::{Unpublished, is_commit};
 
@@ -98,6 +99,8 @@ struct ShimFile {
     published: bool,
     /// Of a database file: a commit frame that is not published yet, observed or not.
     unpublished: Unpublished,
+    /// Of a database file: what it reads of it without a system call.
+    view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
 }
@@ -203,6 +206,7 @@ unsafe extern "C" fn open(
         announced: false,
         published: false,
         unpublished: Unpublished::default(),
+        view: View::default(),
         fork: Fork::default(),
     };
     // SAFETY: the memory is SQLite's gift, large enough, and not in use yet.
@@ -274,6 +278,11 @@ pub(crate) fn fork_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Fork {
     &mut shim(file).fork
 }
 
+/// What a database file's connection has mapped; of a -wal file, its database's.
+fn view_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut View {
+    if shim(file).is_wal() { &mut main_of(shim(file)).view } else { &mut shim(file).view }
+}
+
 /// Takes or gives back the real write lock, without the fork's say.
 pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
     pass!(file, xShmLock, WRITE_LOCK, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
@@ -284,6 +293,7 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
         main_of(shim(file)).unpublished.forget();
     }
     shim(file).fork.unmap();
+    shim(file).view.close();
     pass!(file, xClose)
 }
 
@@ -345,6 +355,7 @@ fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) 
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
+    view_of(file).look_again();
     pass!(file, xTruncate, size)
 }
 
@@ -407,6 +418,13 @@ unsafe extern "C" fn file_control(
             unsafe { fork_control::answer(file, argument) };
             ffi::SQLITE_OK
         }
+        // SQLite's own mapping stays off.
+        ffi::SQLITE_FCNTL_MMAP_SIZE => {
+            // SAFETY: SQLite passes the address of the new limit, for the one before.
+            let limit = unsafe { &mut *argument.cast::<i64>() };
+            *limit = shim(file).view.set_limit(*limit);
+            ffi::SQLITE_OK
+        }
         _ => pass!(file, xFileControl, operation, argument),
     }
 }
@@ -450,6 +468,9 @@ unsafe extern "C" fn shm_lock(
 ) -> c_int {
     shim(file).announced = false;
     let published = core::mem::take(&mut shim(file).published);
+    if offset == WRITE_LOCK {
+        shim(file).view.look_again();
+    }
     // A commit that failed without a word to the VFS, for lack of memory: nobody listens to an error here.
     let _ = shim(file).unpublished.take_back(ffi::SQLITE_OK);
     if let LockAnswer::Imaginary(code) = shim(file).fork.lock(offset, count, flags) {
@@ -491,15 +512,45 @@ unsafe extern "C" fn fetch(
     count: c_int,
     address: *mut *mut c_void,
 ) -> c_int {
-    pass!(file, xFetch, offset, count, address)
+    // SAFETY: SQLite's place for the address.
+    unsafe { *address = fetch_mapped(file, offset, count) };
+    ffi::SQLITE_OK
 }
 
+fn fetch_mapped(file: *mut ffi::sqlite3_file, offset: i64, count: c_int) -> *mut c_void {
+    if shim(file).is_wal() {
+        return ptr::null_mut();
+    }
+    let mut view = core::mem::take(&mut shim(file).view);
+    let address = view.fetch(offset, count.into(), || status_of(file));
+    shim(file).view = view;
+    address
+}
+
+/// Looks at an open file, through its own descriptor: SQLite's unix VFS asks fstat for a file's size. What is behind the
+/// end of the database may be cut at any time.
+fn status_of(file: *mut ffi::sqlite3_file) -> Option<Status> {
+    let mut status = crate::locks::status_asked_in(|| {
+        let mut size = 0;
+        pass!(file, xFileSize, &raw mut size);
+    })?;
+    if let Some(bytes) = shim(file).fork.database_bytes().filter(|_| !planted("maps-what-may-go")) {
+        status.bytes = status.bytes.min(bytes);
+    }
+    Some(status)
+}
+
+/// The mapping is not the connection's: there is nothing to give back. Where others have committed SQLite
+/// gives all of it back, with a null address.
 unsafe extern "C" fn unfetch(
     file: *mut ffi::sqlite3_file,
-    offset: i64,
+    _offset: i64,
     address: *mut c_void,
 ) -> c_int {
-    pass!(file, xUnfetch, offset, address)
+    if address.is_null() {
+        view_of(file).look_again();
+    }
+    ffi::SQLITE_OK
 }
 
 pub(crate) const MAIN: *const c_char = c"main".as_ptr();
@@ -517,4 +568,20 @@ pub(crate) unsafe fn observe(
     // SAFETY: the connection is open, says the caller.
     let code = unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_OBSERVE, argument) };
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
+}
+
+/// True when the main database of a connection is a file of the shim.
+///
+/// # Safety
+/// `handle` is an open connection.
+pub(crate) unsafe fn is_of_shim(handle: *mut ffi::sqlite3) -> bool {
+    let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
+    let argument = (&raw mut file).cast();
+    // SAFETY: says the caller; the operation stores the address of the file.
+    let code = unsafe {
+        ffi::sqlite3_file_control(handle, MAIN, ffi::SQLITE_FCNTL_FILE_POINTER, argument)
+    };
+    // SAFETY: SQLite's own file, which lives as long as the connection.
+    let methods = unsafe { file.as_ref() }.map(|file| file.pMethods);
+    code == ffi::SQLITE_OK && methods.is_some_and(|it| ptr::eq(it, &raw const METHODS))
 }

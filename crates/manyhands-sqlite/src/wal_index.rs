@@ -49,6 +49,8 @@ pub struct WalIndexHeader {
     pub page_bytes: u32,
     /// Number of the last committed frame; the first is 1.
     pub frame_last: u32,
+    /// Size of the database in pages.
+    pub page_count: u32,
     /// The WAL's two salts, as bytes of the file.
     pub salt: [u8; 8],
     /// SQLite's checksum over all other fields: two headers that differ have different ones.
@@ -69,6 +71,7 @@ impl WalIndexHeader {
             // SQLite writes 65536, which has no room in 16 bits, as 1.
             page_bytes: if page == 1 { 65536 } else { page },
             frame_last: word(16),
+            page_count: word(20),
             salt: bytes[32..40].try_into().expect("eight bytes"),
             checksum: words[5],
         }

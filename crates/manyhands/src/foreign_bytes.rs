@@ -116,7 +116,7 @@ fn find_frame(mut decisions: Decisions<'_>) {
         _ => before.wrapping_mul(u64::from(page_bytes) + 24).wrapping_add(32),
     };
     let change = decisions.number() as u32;
-    let index = WalIndexHeader { change, page_bytes, frame_last, salt, checksum: 0 };
+    let index = WalIndexHeader { change, page_bytes, frame_last, page_count: 1, salt, checksum: 0 };
     let frame = CommitFrame { offset, header, change: decisions.number() as u32 };
     let found = match decisions.byte() % 4 {
         0 => None,

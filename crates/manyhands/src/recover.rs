@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     fn index(change: u32, frame_last: u32, salt: [u8; 8]) -> WalIndexHeader {
-        WalIndexHeader { change, page_bytes: 4096, frame_last, salt, checksum: 0 }
+        WalIndexHeader { change, page_bytes: 4096, frame_last, page_count: 1, salt, checksum: 0 }
     }
 
     /// The leader died at each place between the announcement and the seal; then nobody, a recovery,

@@ -9,7 +9,7 @@ use libc::c_int;
 
 /// The file behind a descriptor, as the kernel knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FileIdentity {
+pub(crate) struct FileIdentity {
     pub(super) device: u64,
     pub(super) inode: u64,
 }

@@ -5,6 +5,7 @@
 //! would: -1 and errno for a failure. What it decides stands in `descriptor_table` and
 //! `record_lock`.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
@@ -12,7 +13,13 @@ use std::ptr;
 
 use libsqlite3_sys::{SQLITE_OK, sqlite3_syscall_ptr, sqlite3_vfs_find};
 
-use super::{InstallError, descriptor_table, fork, record_lock};
+use super::{FileIdentity, InstallError, descriptor_table, fork, record_lock};
+use crate::mapped_file::Status;
+
+thread_local! {
+    /// What SQLite last asked of an open file.
+    static ASKED: Cell<Option<Status>> = const { Cell::new(None) };
+}
 
 /// Puts our functions into the table of SQLite's unix VFS.
 pub(super) fn replace() -> Result<(), InstallError> {
@@ -103,9 +110,19 @@ unsafe extern "C" fn fstat(descriptor: c_int, status: *mut libc::stat) -> c_int 
     let result = unsafe { libc::fstat(descriptor, status) };
     if result == 0 {
         // SAFETY: fstat has just filled it.
-        mark_generation(unsafe { &mut *status });
+        let status = unsafe { &mut *status };
+        let (identity, bytes) = (FileIdentity::of(status), status.st_size);
+        ASKED.set(Some(Status { descriptor, identity, bytes }));
+        mark_generation(status);
     }
     result
+}
+
+/// See [`super::status_asked_in`].
+pub(super) fn status_asked_in(call: impl FnOnce()) -> Option<Status> {
+    ASKED.set(None);
+    call();
+    ASKED.take()
 }
 
 /// # Safety

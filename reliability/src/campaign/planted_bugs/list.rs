@@ -152,6 +152,16 @@ pub const BUGS: &[Bug] = &[
         "the rewritten form of an INSERT stays in use when the schema has changed",
         &["test manyhands older_schema"],
     ),
+    slow(
+        "nothing-read-behind",
+        "a mapped page may end where the file ends, though SQLite reads some bytes behind it",
+        &["test manyhands-sqlite mapped_file"],
+    ),
+    slow(
+        "maps-what-may-go",
+        "pages are mapped that a checkpoint may cut off",
+        &["test manyhands-sqlite mapped_file"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",
