@@ -309,11 +309,12 @@ impl Fork {
         self.view.as_ref().map(View::live_read_marks)
     }
 
-    /// How long the database is that SQLite reads, in bytes; `None` where it has no wal-index. While others commit it
-    /// may be a newer one.
+    /// How long the database is, in bytes, for SQLite or for others, whichever is less; `None` where it has no
+    /// wal-index.
     pub(crate) fn database_bytes(&self) -> Option<i64> {
-        let header = WalIndexHeader::of(&self.view.as_ref()?.header());
-        Some(i64::from(header.page_count) * i64::from(header.page_bytes))
+        let view = self.view.as_ref()?;
+        let headers = [view.header(), view.live_header()].map(|it| WalIndexHeader::of(&it));
+        headers.iter().map(|it| i64::from(it.page_count) * i64::from(it.page_bytes)).min()
     }
 
     pub(crate) fn status(&self) -> ForkStatus {

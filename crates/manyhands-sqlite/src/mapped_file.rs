@@ -40,6 +40,9 @@ const READ_BEHIND_BYTES: i64 = 256;
 /// So often SQLite asks before a mapping is made, or looked for: who reads less reads faster without.
 const ASKED_BEFORE: u32 = 16;
 
+/// So many pages that are not there are asked for before the file's length is looked at again.
+const MISSED_BEFORE: u64 = 64;
+
 /// By file, the mappings of this process; those of an earlier generation are a parent's
 /// ([`locks::generation`]).
 static MAPPED: Mutex<BTreeMap<(u64, FileIdentity), Weak<MappedFile>>> = Mutex::new(BTreeMap::new());
@@ -122,6 +125,8 @@ pub(crate) struct View {
     /// So much of the file is there until somebody commits: what is behind the end of the newest snapshot may be cut.
     /// Pages behind it may be asked for all the same: those that were allocated and never written.
     bytes: i64,
+    /// How many pages were asked for behind that.
+    missed: u64,
     /// It cannot be had, or the connection closes.
     is_off: bool,
 }
@@ -155,7 +160,11 @@ impl View {
             return ptr::null_mut();
         };
         if end > self.bytes {
-            self.bytes = look().map_or(0, |status| status.bytes);
+            // A writer reads many that are new; and the file grows at any time.
+            if self.missed.is_multiple_of(MISSED_BEFORE) {
+                self.bytes = look().map_or(0, |status| status.bytes);
+            }
+            self.missed += 1;
         }
         if end > self.bytes {
             return ptr::null_mut();
@@ -190,9 +199,14 @@ impl View {
         self.mapped.is_some()
     }
 
-    /// The file may be shorter than it was: somebody has committed, or cut it.
+    /// The file may be shorter than it was: somebody else has committed, or this connection cuts it.
     pub(crate) fn look_again(&mut self) {
-        self.bytes = 0;
+        (self.bytes, self.missed) = (0, 0);
+    }
+
+    /// The connection has committed, and its database is so long now.
+    pub(crate) fn cut(&mut self, database_bytes: Option<i64>) {
+        self.bytes = database_bytes.map_or(0, |it| it.min(self.bytes));
     }
 
     /// The connection closes.

@@ -468,8 +468,9 @@ unsafe extern "C" fn shm_lock(
 ) -> c_int {
     shim(file).announced = false;
     let published = core::mem::take(&mut shim(file).published);
-    if offset == WRITE_LOCK {
-        shim(file).view.look_again();
+    if offset == WRITE_LOCK && flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+        let database_bytes = shim(file).fork.database_bytes();
+        shim(file).view.cut(database_bytes);
     }
     // A commit that failed without a word to the VFS, for lack of memory: nobody listens to an error here.
     let _ = shim(file).unpublished.take_back(ffi::SQLITE_OK);
