@@ -200,14 +200,23 @@ fn play(program: &Path, method: &str, bug: Option<&str>, seed: u64) -> Result<To
     let failed = found || ended.is_some_and(|status| !status.success());
     let words = || {
         let finding = output.lines().find_map(|line| line.strip_prefix("FINDING "));
-        let failed = || output.lines().find(|line| line.contains("FAILED"));
         let complaint = || complaints.lines().find(|line| line.starts_with("reliability: "));
-        let words = finding.or_else(complaint).or_else(failed).or(complaints.lines().last());
+        let words = finding.or_else(complaint).map(str::to_owned);
+        let words = words
+            .or_else(|| failed_test(&output))
+            .or_else(|| complaints.lines().last().map(str::to_owned));
         // The same wherever it runs.
         let place = format!("{}/", place.path().display());
         words.unwrap_or_default().replace(&place, "")
     };
     Ok(Told { finding: failed.then(words), took })
+}
+
+/// The first test that failed, by the output of all, and what it said.
+fn failed_test(output: &str) -> Option<String> {
+    let name = output.lines().find(|line| line.contains("FAILED"))?;
+    let mut said = output.lines().skip_while(|line| !line.contains(" panicked at "));
+    Some(format!("{name} {}", said.nth(1).unwrap_or_default()))
 }
 
 /// The tests of a package, built before their time counts.
