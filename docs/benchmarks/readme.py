@@ -1,4 +1,4 @@
-"""Writes the table and the pictures of README.md, the newest of each load; `--check` only compares."""
+"""Writes the table and the pictures of README.md, the newest of each load and machine; `--check` only compares."""
 
 import json
 import statistics
@@ -37,47 +37,58 @@ NAMES = {
 }
 
 
-def newest(workload: str) -> Path | None:
+def newest(workload: str) -> dict[str, Path]:
+    """The newest measurement of each machine, by the machine's name: folders are called YYYY-MM-DD-machine."""
     folders = sorted(path for path in HERE.iterdir() if (path / f"{workload}.jsonl").exists())
-    return folders[-1] if folders else None
+    return {folder.name[len("YYYY-MM-DD-") :]: folder for folder in folders}
+
+
+def lines_of(folder: Path, workload: str) -> list[dict]:
+    return [json.loads(line) for line in (folder / f"{workload}.jsonl").read_text().splitlines()]
+
+
+def machine(folder: Path) -> str:
+    """What a machine is called, and how long its disk takes to sync a page: that decides what sharing a sync gains."""
+    rows = [row for row in lines_of(folder, "limits") if row["cell"]["label"] == "fdatasync, overwrite 4 KiB"]
+    name = rows[0]["circumstances"]["machine"].split("@")[0].replace("(R)", "").replace("Processor", "").strip()
+    return f"{name}, a sync in {statistics.median(row['figures']['p50_ms'] * 1000 for row in rows):.0f} us"
+
+
+def figures(folder: Path, workload: str, label: str) -> tuple[list[dict], list[dict]]:
+    """Manyhands' runs and stock SQLite's; one without a figure has failed its check."""
+    rows = [row for row in lines_of(folder, workload) if row["cell"]["label"] == label and row["figures"]]
+    return tuple([row["figures"] for row in rows if row["engine"] == engine] for engine in ("manyhands", "stock"))
 
 
 def table() -> str:
-    measured = {workload: folder for workload in WORKLOADS if (folder := newest(workload))}
-    folders = sorted({folder.name for folder in measured.values()}, reverse=True)
-    links = " and ".join(f"[{name}](docs/benchmarks/{name})" for name in folders)
+    machines = newest("limits")
+    links = " and\n".join(f"[{folder.name}](docs/benchmarks/{folder.name})" for folder in machines.values())
+    columns = "".join(f" {machine(folder)} | x stock |" for folder in machines.values())
     lines = [
-        f"From {links}, the newest of each load:",
+        f"From {links}: Manyhands' commits/s and stock SQLite's, below them the longest waits.",
         "",
-        "| load | Manyhands, commits/s | stock SQLite | ratio | p99.9, longest wait | stock: p99.9, longest wait, errors |",
-        "|---|---|---|---|---|---|",
+        f"| load |{columns}",
+        f"|---|{'---|' * 2 * len(machines)}",
     ]
-    for workload, folder in measured.items():
-        text = (folder / f"{workload}.jsonl").read_text()
-        rows = [json.loads(line) for line in text.splitlines()]
-        labels = dict.fromkeys(row["cell"]["label"] for row in rows)
+    for workload in WORKLOADS:
+        measured = newest(workload)
+        labels = dict.fromkeys(row["cell"]["label"] for folder in measured.values() for row in lines_of(folder, workload))
         for label in SHOWN.get(workload, labels):
-            figures = {
-                engine: [
-                    row["figures"]
-                    for row in rows
-                    # Without a figure its check has failed.
-                    if row["engine"] == engine and row["cell"]["label"] == label and row["figures"]
-                ]
-                for engine in ("manyhands", "stock")
-            }
-            ours, stock = figures["manyhands"], figures["stock"]
-            if not ours or not stock:
-                continue
-            ratios = [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
-            ratio = f"**{statistics.median(ratios):.1f}x** ({min(ratios):.1f} to {max(ratios):.1f})"
-            errors = statistics.median(sum(run["errors"].values()) for run in stock)
-            lines.append(
-                f"| {NAMES[workload].format(label)} | {rate(ours)} | {rate(stock)} | {ratio} "
-                f"| {wait(ours, 'p999_ms')}, {wait(ours, 'max_ms')} "
-                f"| {wait(stock, 'p999_ms')}, {wait(stock, 'max_ms')}, {errors:.0f} |"
-            )
+            cells = [cell(*figures(measured[name], workload, label)) if name in measured else "|" for name in machines]
+            lines.append(f"| {NAMES[workload].format(label)} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def cell(ours: list[dict], stock: list[dict]) -> str:
+    """Two columns of the table."""
+    if not ours or not stock:
+        return "|"
+    ratios = [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
+    ratio = f"**{statistics.median(ratios):.1f}x** ({min(ratios):.1f} to {max(ratios):.1f})"
+    errors = statistics.median(sum(run["errors"].values()) for run in stock)
+    failed = f", {errors:.0f} errors" if errors else ""
+    waits = f"{longest(ours)}, {longest(stock)}{failed}"
+    return f"{rate(ours)}, {rate(stock)}<br>{waits} | {ratio}"
 
 
 def pictures() -> str:
@@ -95,11 +106,8 @@ def rate(runs: list[dict]) -> str:
     return f"{statistics.median(run['commits_per_s'] for run in runs):,.0f}"
 
 
-def wait(runs: list[dict], name: str) -> str:
-    # Of fewer operations a thousandth is nothing but the longest.
-    if name == "p999_ms" and min(sum(count for _, count in run["latency"]["histogram_ns"]) for run in runs) < 1000:
-        return "–"
-    milliseconds = statistics.median(run[name] for run in runs)
+def longest(runs: list[dict]) -> str:
+    milliseconds = statistics.median(run["max_ms"] for run in runs)
     return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
