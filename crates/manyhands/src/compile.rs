@@ -97,15 +97,15 @@ impl Connection {
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes.
     pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         match self.compile_now(sql) {
-            // That it does not compile is something to see: others may have made what it misses.
+            // That it does not compile is something to see. SQLite has compiled it with the schema that it read
+            // last: others may have made what it misses, or dropped what is in its way.
             Err(error)
-                if self.optimistic.is_some()
-                    && error.code().is_some_and(sqlite::Code::is_result) =>
+                if self.file.is_some() && error.code().is_some_and(sqlite::Code::is_result) =>
             {
                 if self.is_cautious() {
                     self.escalate_first()?;
-                } else {
-                    self.begin_to_read()?;
+                } else if !self.has_newer_schema()? {
+                    return Err(error);
                 }
                 self.compile_now(sql)
             }
@@ -113,11 +113,16 @@ impl Connection {
         }
     }
 
-    /// Takes the snapshot of the transaction, if it has none: SQLite compiles without one.
-    fn begin_to_read(&self) -> Result<(), Error> {
+    /// Whether the schema has changed since SQLite read it; it has been read again then. A transaction that has no
+    /// snapshot takes it, and keeps to that schema.
+    fn has_newer_schema(&self) -> Result<bool, Error> {
         let _own = self.own_statements();
-        let read = self.sqlite().query_integer("SELECT count(*) FROM main.sqlite_schema");
-        read.map(drop).map_err(|error| self.describe(error))
+        let newer = || {
+            let mut read = self.sqlite().prepare_one("SELECT 1 FROM main.sqlite_schema LIMIT 1")?;
+            read.step()?;
+            Ok(read.recompilations() > 0)
+        };
+        newer().map_err(|error| self.describe(error))
     }
 
     fn compile_now(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {

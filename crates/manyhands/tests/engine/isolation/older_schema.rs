@@ -282,6 +282,27 @@ fn a_column_that_it_renamed_itself() {
     );
 }
 
+/// The column is gone that SQLite, with the schema that it knows, would find in its way: it must not say so of a
+/// statement alone, in a turn, or in a transaction.
+#[test]
+fn a_column_that_is_in_the_way_no_more() {
+    for (begin, commit) in [("", ""), ("A BEGIN IMMEDIATE", "A COMMIT"), ("A BEGIN", "A COMMIT")] {
+        play_on(
+            COUNTED,
+            &format!(
+                "
+                A ALTER TABLE test ADD w
+                S ALTER TABLE test DROP w
+                {begin}
+                A ALTER TABLE test ADD COLUMN w
+                A ALTER TABLE test ADD COLUMN w                -> error 1
+                {commit}
+                S INSERT INTO test (w) VALUES (1)"
+            ),
+        );
+    }
+}
+
 /// The application's authorizer is asked about a trigger that came since.
 #[test]
 fn what_the_authorizer_denies() {
