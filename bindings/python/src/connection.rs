@@ -17,6 +17,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::callback::Raised;
 use crate::control::{Autocommit, IsolationLevel};
+use crate::kept_back::Engine;
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
 use call::{Failure, caught, uninitialised};
@@ -33,7 +34,7 @@ pub(crate) struct Connection {
     /// The generation of processes that made it: `fork()` begins the next.
     generation: AtomicU64,
     /// `None` while it is not open.
-    engine: Mutex<Option<manyhands::Connection>>,
+    engine: Mutex<Option<Engine>>,
     /// Beside the connection, so that interrupting waits for nothing. `None` while it is not open.
     interrupt: Mutex<Option<InterruptHandle>>,
     /// It is the target of a backup, which has taken it out of `engine`.
@@ -45,7 +46,7 @@ pub(crate) struct Connection {
     /// Shared with each statement that has rows to show.
     pub(crate) open_rows: Arc<()>,
     /// What `__init__` has replaced while statements had rows to show.
-    retired: Mutex<Vec<manyhands::Connection>>,
+    retired: Mutex<Vec<Engine>>,
     pub(crate) isolation_level: AtomicU8,
     pub(crate) autocommit: AtomicI8,
     pub(crate) detect_types: AtomicU32,
@@ -163,7 +164,7 @@ impl Connection {
         });
         let (connection, interrupt) = opened.map_err(|failure| failure.to_python(py))?;
         py.detach(|| {
-            *lock(&this.engine) = Some(connection);
+            *lock(&this.engine) = Some(Engine::new(connection));
             *lock(&this.interrupt) = Some(interrupt);
         });
         this.generation.store(manyhands::fork_generation(), Ordering::Relaxed);
@@ -303,13 +304,7 @@ impl Connection {
             let retired = core::mem::take(&mut *retired);
             caught(|| {
                 drop(retired);
-                if let Some(mut connection) = taken
-                    && roll_back
-                    && !connection.is_autocommit()
-                {
-                    connection.execute("ROLLBACK", &[])?;
-                }
-                Ok(())
+                taken.map_or(Ok(()), |engine| engine.close(roll_back))
             })
         })
         .map_err(|failure| failure.to_python(py))

@@ -37,6 +37,11 @@ impl IsolationLevel {
     fn from_number(number: u8) -> Option<(IsolationLevel, &'static str, &'static str)> {
         IsolationLevel::ALL.into_iter().find(|(level, _, _)| *level as u8 == number)
     }
+
+    /// Whether its BEGIN waits for the turn to write.
+    fn waits(self) -> bool {
+        matches!(self, IsolationLevel::Immediate | IsolationLevel::Exclusive)
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for IsolationLevel {
@@ -58,6 +63,21 @@ impl<'py> FromPyObject<'_, 'py> for IsolationLevel {
             )
         })
     }
+}
+
+/// The statement that begins a transaction by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Begin {
+    pub(crate) sql: &'static str,
+    /// Whether it waits for the turn to write.
+    pub(crate) waits: bool,
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy)]
+enum End {
+    Commit,
+    Rollback,
 }
 
 /// The attribute `autocommit`.
@@ -96,18 +116,18 @@ impl<'py> FromPyObject<'_, 'py> for Autocommit {
 impl Connection {
     /// Commits the open transaction; does nothing without one.
     pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, "COMMIT")
+        self.end(py, End::Commit)
     }
 
     /// Rolls back the open transaction; does nothing without one.
     pub(crate) fn rollback(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py, "ROLLBACK")
+        self.end(py, End::Rollback)
     }
 
     /// True while a transaction is open.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call_from_any_thread(py, |connection| Ok(!connection.is_autocommit()))
+        self.call_engine(py, |engine| Ok(engine.is_in_transaction()))
     }
 
     /// Which BEGIN precedes an INSERT, UPDATE, DELETE or REPLACE: "", "DEFERRED", "IMMEDIATE",
@@ -125,7 +145,7 @@ impl Connection {
         self.check(py)?;
         self.isolation_level.store(level as u8, Ordering::Relaxed);
         if level == IsolationLevel::None {
-            self.end_with(py, "COMMIT")?;
+            self.end_with(py, End::Commit)?;
         }
         Ok(())
     }
@@ -146,7 +166,7 @@ impl Connection {
     fn set_autocommit(&self, py: Python<'_>, value: Autocommit) -> PyResult<()> {
         self.check(py)?;
         match value.0 {
-            Autocommit::ENABLED => self.end_with(py, "COMMIT")?,
+            Autocommit::ENABLED => self.end_with(py, End::Commit)?,
             Autocommit::DISABLED => self.begin(py)?,
             _ => {}
         }
@@ -206,7 +226,7 @@ impl Connection {
     /// Ends the open transaction with COMMIT or ROLLBACK, and begins no other one.
     #[pyo3(signature = (how, /))]
     fn _end(&self, py: Python<'_>, how: &str) -> PyResult<()> {
-        self.end_with(py, if how == "COMMIT" { "COMMIT" } else { "ROLLBACK" })
+        self.end_with(py, if how == "COMMIT" { End::Commit } else { End::Rollback })
     }
 
     /// Calls `function` with this connection in a transaction, and commits it. After a conflict it is called
@@ -243,20 +263,21 @@ impl Connection {
         let py = slf.py();
         slf.get().call(py, |connection| connection.execute(begin, &[]).map(drop))?;
         let result = function.call1((slf,));
-        let committed = result.and_then(|value| slf.get().end_with(py, "COMMIT").map(|()| value));
+        let committed =
+            result.and_then(|value| slf.get().end_with(py, End::Commit).map(|()| value));
         committed.inspect_err(|_| {
             // The first error is what the caller gets.
-            let _ = slf.get().end_with(py, "ROLLBACK");
+            let _ = slf.get().end_with(py, End::Rollback);
         })
     }
 
     /// What must begin a transaction before a statement that changes rows, if anything.
-    pub(crate) fn implicit_begin(&self) -> Option<&'static str> {
+    pub(crate) fn implicit_begin(&self) -> Option<Begin> {
         if self.autocommit.load(Ordering::Relaxed) != Autocommit::LEGACY {
             return None;
         }
         let level = IsolationLevel::from_number(self.isolation_level.load(Ordering::Relaxed));
-        level.map(|(_, _, begin)| begin)
+        level.map(|(level, _, sql)| Begin { sql, waits: level.waits() })
     }
 
     /// Begins a transaction, unless one is open.
@@ -270,7 +291,7 @@ impl Connection {
     }
 
     /// Ends the open transaction, and with `autocommit=False` begins the next one.
-    fn end(&self, py: Python<'_>, how: &'static str) -> PyResult<()> {
+    fn end(&self, py: Python<'_>, how: End) -> PyResult<()> {
         self.end_with(py, how)?;
         if self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED {
             self.begin(py)?;
@@ -278,12 +299,11 @@ impl Connection {
         Ok(())
     }
 
-    fn end_with(&self, py: Python<'_>, how: &'static str) -> PyResult<()> {
-        self.call(py, |connection| {
-            if !connection.is_autocommit() {
-                connection.execute(how, &[])?;
-            }
-            Ok(())
+    fn end_with(&self, py: Python<'_>, how: End) -> PyResult<()> {
+        self.check_thread(py)?;
+        self.call_engine(py, |engine| match how {
+            End::Commit => engine.commit(),
+            End::Rollback => engine.roll_back(),
         })
     }
 }

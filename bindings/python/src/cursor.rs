@@ -13,6 +13,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
+use crate::kept_back::Later;
 use crate::row::Description;
 use crate::rows::Shown;
 
@@ -60,6 +61,8 @@ enum Lastrowid {
     None,
     Known(i64),
     Of(Outcome),
+    /// Of a statement that was kept back.
+    Later(Later),
 }
 
 /// While it lives, no other method of the cursor can be called.
@@ -204,22 +207,24 @@ impl Cursor {
     fn lastrowid(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         let (connection, outcome) = {
             let state = lock(&self.state);
-            match (&state.connection, &state.lastrowid) {
-                (None, _) | (_, Lastrowid::None) => return Ok(None),
-                (_, Lastrowid::Known(rowid)) => return Ok(Some(*rowid)),
-                (Some(connection), Lastrowid::Of(outcome)) => {
-                    (connection.clone_ref(py), outcome.clone())
-                }
-            }
+            let outcome = match &state.lastrowid {
+                Lastrowid::None => return Ok(None),
+                Lastrowid::Known(rowid) => return Ok(Some(*rowid)),
+                Lastrowid::Of(outcome) => Later::new(outcome.clone().into()),
+                Lastrowid::Later(outcome) => Later::clone(outcome),
+            };
+            let Some(connection) = &state.connection else { return Ok(None) };
+            (connection.clone_ref(py), outcome)
         };
         let rowid = match connection.get().check_open() {
-            Ok(()) => connection
-                .get()
-                .call_from_any_thread(py, |engine| engine.last_insert_rowid_of(&outcome))?,
-            Err(_) => outcome.last_insert_rowid(),
+            Ok(()) => connection.get().call_from_any_thread(py, |engine| {
+                outcome.get().map(|outcome| engine.last_insert_rowid_of(outcome)).transpose()
+            })?,
+            Err(_) => outcome.get().map(Outcome::last_insert_rowid),
         };
-        lock(&self.state).lastrowid = Lastrowid::Known(rowid);
-        Ok(Some(rowid))
+        // None for one that was never executed, since its transaction failed.
+        lock(&self.state).lastrowid = rowid.map_or(Lastrowid::None, Lastrowid::Known);
+        Ok(rowid)
     }
 
     /// How many rows `fetchmany` returns by default.

@@ -14,6 +14,7 @@
 //! Each file adds its methods to `Connection`, where they belong to one.
 
 mod adapt;
+mod kept_back;
 mod connection;
 mod threads;
 mod control;

@@ -13,11 +13,14 @@ impl Connection {
     /// Whether it is in a transaction, holds the turn, and could be replaced by a new connection that goes on
     /// with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
-        self.call(py, |connection| {
-            let counts = connection.session_counts();
+        self.check_thread(py)?;
+        self.call_engine(py, |engine| {
+            let counts = engine.counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
-            let in_transaction = !connection.is_autocommit();
-            Ok((in_transaction, connection.holds_turn(), connection.is_plain(), counts))
+            let in_transaction = engine.is_in_transaction();
+            let connection = engine.as_it_is();
+            let is_plain = connection.is_plain() && !in_transaction;
+            Ok((in_transaction, connection.holds_turn(), is_plain, counts))
         })
     }
 

@@ -59,7 +59,7 @@ impl Connection {
     }
 
     /// The same, for who only looks at it.
-    fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
+    pub(crate) fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }

@@ -360,7 +360,9 @@ impl Connection {
 
     /// A transaction begins, however the last one ended, or a name may mean another table now.
     fn notice_names(&mut self, facts: &Facts) {
-        if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
+        let changes_schema = facts.schema || facts.temp_schema || facts.silent;
+        self.open_mut().schema_changes += u64::from(changes_schema);
+        if facts.transaction.is_some() || changes_schema {
             self.open_mut().ids.leave_snapshot();
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct OpenConnection {
     pub(crate) ids: IdFunction,
     /// Frames in the WAL after this connection's last own commit.
     pub(crate) frames: Arc<AtomicU32>,
+    /// How many of its statements may have changed the schema.
+    pub(crate) schema_changes: u64,
 }
 
 impl OpenConnection {
@@ -59,7 +61,16 @@ impl OpenConnection {
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
         let (last, frames) = (None, Arc::default());
-        Ok(OpenConnection { sqlite, statements, last, compiler, counters, ids, frames })
+        Ok(OpenConnection {
+            sqlite,
+            statements,
+            last,
+            compiler,
+            counters,
+            ids,
+            frames,
+            schema_changes: 0,
+        })
     }
 
     /// Makes the session's figures those of a new connection.

@@ -57,6 +57,7 @@ mod execute;
 mod turn;
 mod optimistic;
 mod caution;
+mod certain;
 mod log;
 mod observe;
 mod cursor;

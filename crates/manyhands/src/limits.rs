@@ -46,6 +46,9 @@ pub(crate) const NEAR: u64 = 16;
 /// shorter than the program's own transaction, longer than a scheduler's tick at idle.
 pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 
+/// The largest values that a statement is kept back with until its transaction commits.
+pub(crate) const CERTAIN_BYTES_MAX: usize = 64 << 10;
+
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
 /// load from 1 to 256 threads was slower: a file that grows costs more to sync than one that is
 /// overwritten, and each checkpoint made everybody wait four times as long.

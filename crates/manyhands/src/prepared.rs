@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
 
+use crate::certain::Certainty;
 use crate::hooks::Hooks;
 use crate::ids::{Again, Rewriting};
 use crate::mutex::lock;
@@ -25,6 +26,8 @@ pub(crate) struct Prepared {
     pub(crate) sql: Arc<str>,
     pub(crate) touches: Touches,
     pub(crate) uses: Uses,
+    /// `None` when nobody has looked.
+    pub(crate) certainty: Option<Certainty>,
     /// The names of the tables that it touches, for messages.
     pub(crate) tables: Arc<[String]>,
     /// Keys of the tables whose rows it writes, see `tables::table_key`.
@@ -228,6 +231,7 @@ impl Compiler {
             sql: sql[..used].into(),
             touches: Touches::at_first(&facts),
             uses: Uses::None,
+            certainty: None,
             tables: names.into_iter().cloned().collect(),
             written: facts.keys_written(),
             rewriting: Rewriting::default(),

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
 use crate::error::{self, InternalError, ProgrammingError};
+use crate::kept_back::Engine;
 use crate::threads::{python_thread, this_thread};
 
 /// Why a call into manyhands gave no result.
@@ -52,6 +53,15 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
+        self.call_engine(py, |engine| work(engine.connection()?))
+    }
+
+    /// The same without the check of the thread, for what knows of a transaction that is kept back.
+    pub(crate) fn call_engine<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
         self.check_open()?;
         self.check_process()?;
         let thread = this_thread();
@@ -85,7 +95,8 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
     ) -> PyResult<T> {
-        // With all checks but that of the thread, as the standard module, and after all others.
+        // With all checks but that of the thread, as the standard module, and after all others. What was kept back
+        // is executed with it.
         self.call_from_any_thread(py, |_| Ok(()))?;
         let taken = py.detach(|| {
             let taken = lock(&self.engine).take();
@@ -93,7 +104,7 @@ impl Connection {
             taken
         });
         let mut taken = taken.ok_or_else(closed)?;
-        let result = work(&mut taken);
+        let result = work(taken.as_it_is());
         py.detach(|| {
             let mut engine = lock(&self.engine);
             self.lent.store(false, Ordering::Relaxed);

@@ -12,6 +12,7 @@ use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
 use crate::error::ProgrammingError;
+use crate::kept_back::Later;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
 use crate::value;
@@ -51,6 +52,12 @@ impl Cursor {
     }
 }
 
+/// What became of a statement.
+enum Done {
+    Executed(Rows),
+    KeptBack(Later),
+}
+
 impl Cursor {
     fn run(
         &self,
@@ -65,15 +72,28 @@ impl Cursor {
         let statement = statement.get();
         let values = statement.bind(py, &connection, parameters)?;
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        let rows = connection.call(py, |engine| {
-            if let Some(begin) = begin
-                && engine.is_autocommit()
-            {
-                engine.execute(begin, &[])?;
+        connection.check_thread(py)?;
+        let done = connection.call_engine(py, |engine| {
+            if let Some(begin) = begin.filter(|_| !engine.is_in_transaction()) {
+                if !begin.waits
+                    && let Some(later) = engine.keep_back(begin.sql, &statement.sql, &values)
+                {
+                    return Ok(Done::KeptBack(later));
+                }
+                engine.connection()?.execute(begin.sql, &[])?;
             }
-            Rows::take(engine.start(&statement.sql, &values)?)
+            let execution = engine.connection()?.start(&statement.sql, &values)?;
+            Rows::take(execution).map(Done::Executed)
         })?;
-        self.show(py, &connection, statement, rows)
+        match done {
+            Done::Executed(rows) => self.show(py, &connection, statement, rows),
+            Done::KeptBack(later) => {
+                let mut state = lock(&self.state);
+                state.rowcount = Rowcount::Known(1);
+                state.lastrowid = Lastrowid::Later(later);
+                Ok(())
+            }
+        }
     }
 
     /// Takes over what a statement gave.
@@ -160,7 +180,7 @@ impl Cursor {
                 if let Some(begin) = begin
                     && engine.is_autocommit()
                 {
-                    engine.execute(begin, &[])?;
+                    engine.execute(begin.sql, &[])?;
                 }
                 for values in &chunk {
                     let mut outcome = engine.execute(&statement.sql, values)?;
@@ -191,11 +211,12 @@ impl Cursor {
             return Err(PyValueError::new_err("embedded null character"));
         }
         let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
-        connection.call(py, |engine| {
-            if legacy && !engine.is_autocommit() {
-                engine.execute("COMMIT", &[])?;
+        connection.check_thread(py)?;
+        connection.call_engine(py, |engine| {
+            if legacy {
+                engine.commit()?;
             }
-            engine.execute_script(&script)
+            engine.connection()?.execute_script(&script)
         })
     }
 

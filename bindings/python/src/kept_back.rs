@@ -1,0 +1,145 @@
+//! Transactions that are one INSERT, kept back until they go on or commit.
+//!
+//! `execute("INSERT …")` and `commit()` are what most programs call. Between the two the INSERT would be executed on a
+//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::is_certain`]) shows nobody
+//! that it was not executed yet: with `commit()` it is executed as a write of its own, and before anything else
+//! that the connection is called for, as it would have been, after BEGIN.
+
+use std::sync::{Arc, OnceLock};
+
+use manyhands::{Error, Outcome, SessionCounts, Value};
+
+/// What an INSERT did, once it has been executed.
+pub(crate) type Later = Arc<OnceLock<Outcome>>;
+
+/// A connection, and the transaction that it keeps back.
+pub(crate) struct Engine {
+    connection: manyhands::Connection,
+    kept: Option<KeptBack>,
+}
+
+/// The only statement of its transaction.
+struct KeptBack {
+    begin: &'static str,
+    sql: String,
+    values: Vec<Value>,
+    outcome: Later,
+}
+
+impl Engine {
+    pub(crate) fn new(connection: manyhands::Connection) -> Engine {
+        Engine { connection, kept: None }
+    }
+
+    /// The connection, which has executed all that it was called for.
+    ///
+    /// # Errors
+    /// As the transaction that was kept back fails. It is not lost: each call tries again, until `end`.
+    pub(crate) fn connection(&mut self) -> Result<&mut manyhands::Connection, Error> {
+        if let Some(kept) = self.kept.take() {
+            match self.go_on(&kept) {
+                Ok(outcome) => drop(kept.outcome.set(outcome)),
+                Err(error) => {
+                    self.kept = Some(kept);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(&mut self.connection)
+    }
+
+    fn go_on(&mut self, kept: &KeptBack) -> Result<Outcome, Error> {
+        self.connection.execute(kept.begin, &[])?;
+        let inserted = self.connection.execute(&kept.sql, &kept.values);
+        if inserted.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute("ROLLBACK", &[])?;
+        }
+        inserted
+    }
+
+    /// Keeps a statement back that would begin a transaction, if it is certain to succeed.
+    pub(crate) fn keep_back(
+        &mut self,
+        begin: &'static str,
+        sql: &str,
+        values: &[Value],
+    ) -> Option<Later> {
+        if self.is_in_transaction() || !self.connection.is_certain(sql, values) {
+            return None;
+        }
+        let outcome = Later::default();
+        self.kept = Some(KeptBack {
+            begin,
+            sql: sql.to_string(),
+            values: values.to_vec(),
+            outcome: Arc::clone(&outcome),
+        });
+        Some(outcome)
+    }
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.kept.is_some() || !self.connection.is_autocommit()
+    }
+
+    /// Commits the open transaction, if there is one.
+    ///
+    /// # Errors
+    /// As SQLite fails. After a timeout a transaction that was kept back still is.
+    pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        if let Some(kept) = self.kept.take() {
+            let inserted = self.connection.execute(&kept.sql, &kept.values);
+            if inserted.as_ref().is_err_and(Error::is_timeout) {
+                self.kept = Some(kept);
+                return inserted.map(drop);
+            }
+            drop(kept.outcome.set(inserted?));
+            return Ok(());
+        }
+        self.end("COMMIT")
+    }
+
+    /// Rolls back the open transaction, if there is one.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub(crate) fn roll_back(&mut self) -> Result<(), Error> {
+        // Executed all the same: what is undone has been counted, and has had its rowid.
+        let _ = self.connection();
+        self.kept = None;
+        self.end("ROLLBACK")
+    }
+
+    fn end(&mut self, how: &str) -> Result<(), Error> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute(how, &[])?;
+        }
+        Ok(())
+    }
+
+    /// The connection, without what is kept back.
+    pub(crate) fn as_it_is(&mut self) -> &mut manyhands::Connection {
+        &mut self.connection
+    }
+
+    /// What the session has counted, with what is kept back.
+    pub(crate) fn counts(&self) -> SessionCounts {
+        let counts = self.connection.session_counts();
+        if self.kept.is_none() {
+            return counts;
+        }
+        SessionCounts { changes: 1, total_changes: counts.total_changes + 1, ..counts }
+    }
+
+    /// Closes the connection.
+    ///
+    /// # Errors
+    /// As the open transaction fails to end, if that is asked for.
+    pub(crate) fn close(mut self, roll_back: bool) -> Result<(), Error> {
+        // Somebody may still ask for the rowid.
+        if self.kept.as_ref().is_some_and(|kept| Arc::strong_count(&kept.outcome) > 1) {
+            let _ = self.connection();
+        }
+        self.kept = None;
+        if roll_back { self.end("ROLLBACK") } else { Ok(()) }
+    }
+}
