@@ -416,7 +416,9 @@ impl Party {
         let (outcome, not_executed) = outcome.map_or_else(|error| error, |rows| (rows, false));
         if !not_executed {
             let first = statement.sql.split(' ').next().unwrap_or_default();
-            let harmless = ["SELECT", "WITH", "BEGIN", "COMMIT", "END", "SAVEPOINT", "RELEASE"];
+            // ROLLBACK TO, too, leaves a transaction that has only read where its snapshot is.
+            let harmless =
+                ["SELECT", "WITH", "BEGIN", "COMMIT", "END", "SAVEPOINT", "RELEASE", "ROLLBACK"];
             self.writes |= !failed && !harmless.contains(&first);
             // What an OR FAIL has kept.
             self.writes |= self.connection.session_counts().total_changes != before;
