@@ -294,17 +294,21 @@ impl Connection {
         lock(&self.attributes).statements = None;
         let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;
         py.detach(|| {
-            let taken = lock(&self.engine).take();
+            let mut taken = lock(&self.engine).take();
+            let promised = caught(|| {
+                taken.iter_mut().for_each(Engine::keep_promise);
+                Ok(())
+            });
             *lock(&self.interrupt) = None;
             let mut retired = lock(&self.retired);
             if retire {
                 retired.extend(taken);
-                return Ok(());
+                return promised;
             }
             let retired = core::mem::take(&mut *retired);
             caught(|| {
                 drop(retired);
-                taken.map_or(Ok(()), |engine| engine.close(roll_back))
+                taken.filter(|_| roll_back).map_or(Ok(()), Engine::close)
             })
         })
         .map_err(|failure| failure.to_python(py))

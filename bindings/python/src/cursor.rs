@@ -13,7 +13,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
-use crate::kept_back::Later;
+use crate::kept_back::Promised;
 use crate::row::Description;
 use crate::rows::Shown;
 
@@ -62,7 +62,7 @@ enum Lastrowid {
     Known(i64),
     Of(Outcome),
     /// Of a statement that was kept back.
-    Later(Later),
+    Promised(Promised),
 }
 
 /// While it lives, no other method of the cursor can be called.
@@ -210,8 +210,8 @@ impl Cursor {
             let outcome = match &state.lastrowid {
                 Lastrowid::None => return Ok(None),
                 Lastrowid::Known(rowid) => return Ok(Some(*rowid)),
-                Lastrowid::Of(outcome) => Later::new(outcome.clone().into()),
-                Lastrowid::Later(outcome) => Later::clone(outcome),
+                Lastrowid::Of(outcome) => Promised::new(outcome.clone().into()),
+                Lastrowid::Promised(outcome) => Promised::clone(outcome),
             };
             let Some(connection) = &state.connection else { return Ok(None) };
             (connection.clone_ref(py), outcome)

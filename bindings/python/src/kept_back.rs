@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 
 use manyhands::{Error, Outcome, SessionCounts, Value};
 
-/// What an INSERT did, once it has been executed.
-pub(crate) type Later = Arc<OnceLock<Outcome>>;
+/// What a statement will have done, once it has been executed.
+pub(crate) type Promised = Arc<OnceLock<Outcome>>;
 
 /// A connection, and the transaction that it keeps back.
 pub(crate) struct Engine {
@@ -23,7 +23,7 @@ struct KeptBack {
     begin: &'static str,
     sql: String,
     values: Vec<Value>,
-    outcome: Later,
+    outcome: Promised,
 }
 
 impl Engine {
@@ -34,16 +34,12 @@ impl Engine {
     /// The connection, which has executed all that it was called for.
     ///
     /// # Errors
-    /// As the transaction that was kept back fails. It is not lost: each call tries again, until `end`.
+    /// As the transaction that was kept back fails. When it has to wait too long, or is interrupted, it is still kept
+    /// back; after any other error it is over.
     pub(crate) fn connection(&mut self) -> Result<&mut manyhands::Connection, Error> {
         if let Some(kept) = self.kept.take() {
-            match self.go_on(&kept) {
-                Ok(outcome) => drop(kept.outcome.set(outcome)),
-                Err(error) => {
-                    self.kept = Some(kept);
-                    return Err(error);
-                }
-            }
+            let executed = self.go_on(&kept);
+            self.note(kept, executed)?;
         }
         Ok(&mut self.connection)
     }
@@ -57,17 +53,31 @@ impl Engine {
         inserted
     }
 
+    /// Notes what came of a statement that was kept back.
+    fn note(&mut self, kept: KeptBack, executed: Result<Outcome, Error>) -> Result<(), Error> {
+        match executed {
+            Ok(outcome) => drop(kept.outcome.set(outcome)),
+            Err(error) => {
+                if error.is_timeout() || error.is_interrupt() {
+                    self.kept = Some(kept);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps a statement back that would begin a transaction, if it is certain to succeed.
     pub(crate) fn keep_back(
         &mut self,
         begin: &'static str,
         sql: &str,
         values: &[Value],
-    ) -> Option<Later> {
+    ) -> Option<Promised> {
         if self.is_in_transaction() || !self.connection.is_certain(sql, values) {
             return None;
         }
-        let outcome = Later::default();
+        let outcome = Promised::default();
         self.kept = Some(KeptBack {
             begin,
             sql: sql.to_string(),
@@ -84,16 +94,11 @@ impl Engine {
     /// Commits the open transaction, if there is one.
     ///
     /// # Errors
-    /// As SQLite fails. After a timeout a transaction that was kept back still is.
+    /// See `connection`.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
         if let Some(kept) = self.kept.take() {
-            let inserted = self.connection.execute(&kept.sql, &kept.values);
-            if inserted.as_ref().is_err_and(Error::is_timeout) {
-                self.kept = Some(kept);
-                return inserted.map(drop);
-            }
-            drop(kept.outcome.set(inserted?));
-            return Ok(());
+            let executed = self.connection.execute(&kept.sql, &kept.values);
+            return self.note(kept, executed);
         }
         self.end("COMMIT")
     }
@@ -116,8 +121,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The connection, without what is kept back.
-    pub(crate) fn as_it_is(&mut self) -> &mut manyhands::Connection {
+    /// The connection, which does not know of what is kept back.
+    pub(crate) fn without_kept_back(&mut self) -> &mut manyhands::Connection {
         &mut self.connection
     }
 
@@ -130,16 +135,19 @@ impl Engine {
         SessionCounts { changes: 1, total_changes: counts.total_changes + 1, ..counts }
     }
 
-    /// Closes the connection.
-    ///
-    /// # Errors
-    /// As the open transaction fails to end, if that is asked for.
-    pub(crate) fn close(mut self, roll_back: bool) -> Result<(), Error> {
-        // Somebody may still ask for the rowid.
+    /// Executes what is kept back, if somebody may ask for its rowid when the connection is closed.
+    pub(crate) fn keep_promise(&mut self) {
         if self.kept.as_ref().is_some_and(|kept| Arc::strong_count(&kept.outcome) > 1) {
             let _ = self.connection();
         }
+    }
+
+    /// Rolls back the open transaction of a connection that is closed.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub(crate) fn close(mut self) -> Result<(), Error> {
         self.kept = None;
-        if roll_back { self.end("ROLLBACK") } else { Ok(()) }
+        self.end("ROLLBACK")
     }
 }

@@ -18,7 +18,7 @@ impl Connection {
             let counts = engine.counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
             let in_transaction = engine.is_in_transaction();
-            let connection = engine.as_it_is();
+            let connection = engine.without_kept_back();
             let is_plain = connection.is_plain() && !in_transaction;
             Ok((in_transaction, connection.holds_turn(), is_plain, counts))
         })

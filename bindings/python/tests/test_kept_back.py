@@ -137,25 +137,49 @@ def test_a_schema_that_changed_meanwhile_fails_the_commit(path):
     other.close()
 
 
-def test_it_is_not_lost_when_what_comes_next_cannot_be_told(path):
+def test_it_is_over_when_it_fails_before_what_comes_next(path):
     connection, other = connect(path), manyhands.connect(path)
     insert(connection, 1)
     other.execute("ALTER TABLE plain RENAME TO other")
-    for _ in range(2):
-        with pytest.raises(manyhands.OperationalError, match="no such table: plain"):
-            connection.execute("SELECT 1")
-        assert connection.in_transaction
-    other.execute("ALTER TABLE other RENAME TO plain")
-    assert connection.execute("SELECT count(*) FROM plain WHERE a = 1").fetchone() == (1,)
-    connection.commit()
-    insert(connection, 2)
-    other.execute("ALTER TABLE plain RENAME TO other")
-    connection.rollback()
+    with pytest.raises(manyhands.OperationalError, match="no such table: plain"):
+        connection.execute("SELECT 1")
     assert not connection.in_transaction
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+    insert_elsewhere = "INSERT INTO other VALUES (?, ?)"
+    for value in (2, 3):
+        connection.execute(insert_elsewhere, (value, 0))
+        connection.commit()
     other.execute("ALTER TABLE other RENAME TO plain")
-    assert rows(path) == [1]
+    assert rows(path) == [2, 3]
     connection.close()
     other.close()
+
+
+@pytest.mark.parametrize(
+    "change, error",
+    [
+        ("CREATE UNIQUE INDEX of_a ON plain (a)", manyhands.IntegrityError),
+        ("ALTER TABLE plain ADD COLUMN c", manyhands.OperationalError),
+        ("DROP TABLE plain", manyhands.OperationalError),
+        ("CREATE TRIGGER no BEFORE INSERT ON plain BEGIN SELECT RAISE(ABORT, 'no'); END", manyhands.IntegrityError),
+    ],
+)
+def test_a_schema_that_others_have_changed_is_known(path, change, error):
+    connection = connect(path)
+    with sqlite3.connect(path) as stock:
+        stock.execute(change)
+    stock.close()
+    with pytest.raises(error):
+        insert(connection, 0)
+    connection.close()
+
+
+def test_what_is_bound_as_null(path):
+    connection = connect(path)
+    for _ in range(2):
+        with pytest.raises(manyhands.IntegrityError, match="NOT NULL"):
+            connection.execute("INSERT INTO numbered (a) VALUES (?)", (float("nan"),))
+    connection.close()
 
 
 def test_a_commit_that_waits_too_long_can_be_tried_again(path):
@@ -163,6 +187,10 @@ def test_a_commit_that_waits_too_long_can_be_tried_again(path):
     cursor = insert(connection, 1)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(manyhands.LockTimeout):
+        connection.commit()
+    assert connection.in_transaction
+    threading.Timer(0.05, connection.interrupt).start()
+    with pytest.raises(manyhands.OperationalError, match="interrupted"):
         connection.commit()
     assert connection.in_transaction
     other.rollback()
@@ -241,7 +269,7 @@ def play(module, path, seed):
         what = dice.randrange(14)
         if what < 8:
             sql, count = dice.choice(STATEMENTS)
-            values = [dice.choice([None, 1, 2, 3, "x"]) for _ in range(count)]
+            values = [dice.choice([None, 1, 2, float("nan"), "x"]) for _ in range(count)]
             return cursor.execute(sql, values).fetchall(), cursor.rowcount, cursor.description is None
         if what < 11:
             return connection.commit() if what < 10 else connection.rollback()

@@ -287,3 +287,16 @@ def test_a_signal_handler_runs_during_a_wait_and_may_use_other_connections(accou
         [sys.executable, "-c", HANDLER, str(account)], capture_output=True, text=True, timeout=50
     )
     assert (done.stdout, done.stderr, done.returncode) == ("[1]\n", "", 0)
+
+
+def test_what_does_not_compile_begins_no_snapshot(account):
+    one, other = connect(account, timeout=0), connect(account)
+    one.execute("BEGIN")
+    with pytest.raises(manyhands.OperationalError, match="syntax error"):
+        one.execute("SELEC 1")
+    other.execute("UPDATE account SET cents = 960 WHERE id = 1")
+    one.execute("UPDATE account SET cents = cents * 2 WHERE id = 1")
+    one.execute("COMMIT")
+    assert cents(one) == 1920
+    one.close()
+    other.close()

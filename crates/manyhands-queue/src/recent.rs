@@ -1,6 +1,6 @@
 //! The recent commits: which tables each of them wrote.
 //!
-//! A leader notes each commit of its own. A later leader can then say what was written between two
+//! A leader notes each commit of its own. Any member can then say what was written between two
 //! states of the database, if every commit between them is noted.
 //!
 //! The commit that made the change counter `c` has entry `c % RECENT`:
@@ -21,6 +21,7 @@
 use crate::layout::{Commit, RECENT};
 use crate::leader::Lead;
 use crate::planted::planted;
+use crate::queue::Queue;
 use crate::sync::{Ordering, fence};
 
 // The counter wraps around: the entry of 0 must follow that of the largest number.
@@ -44,7 +45,9 @@ impl Lead {
     pub fn note_commit(&mut self, note: &CommitNote) {
         write(&self.queue().region.shared().recent.0, note);
     }
+}
 
+impl Queue {
     /// The tables that were written between two states of the database, each known by its change
     /// counter and fingerprint. `None` when a commit between them is not ours, or too long ago: then
     /// anything may have been written.
@@ -55,7 +58,7 @@ impl Lead {
         now_change: u32,
         now_fingerprint: u64,
     ) -> Option<u64> {
-        let recent = &self.queue().region.shared().recent.0;
+        let recent = &self.region.shared().recent.0;
         tables_written(recent, (change, fingerprint), (now_change, now_fingerprint))
     }
 }
@@ -90,8 +93,8 @@ fn read(recent: &[Commit; RECENT], change: u32) -> Option<CommitNote> {
     let before = entry.before.load(Ordering::Relaxed);
     let after = entry.after.load(Ordering::Relaxed);
     let tables = entry.tables.load(Ordering::Relaxed);
-    // Acquire: pairs with the fence in `write`. Two leaders never run at once, but what a dead one
-    // stored need not come in order.
+    // Acquire: pairs with the fence in `write`. Who does not lead may read what is just overwritten, and what
+    // a dead leader stored need not come in order.
     fence(Ordering::Acquire);
     let whole = entry.change.load(Ordering::Relaxed) == mark(change);
     whole.then_some(CommitNote { change, before, after, tables })

@@ -176,7 +176,7 @@ fn execute_requests(
             false => limits::REQUEST_TIME_MAX,
         };
         let since = |origin: &Origin| {
-            recent::written_since(lead, (origin.change, origin.checksum), now.as_ref())
+            recent::written_since(lead.queue(), (origin.change, origin.checksum), now.as_ref())
         };
         if planted("execute-twice") {
             let _ = executor.execute(bytes, budget, since, &mut answer);

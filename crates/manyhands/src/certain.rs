@@ -7,33 +7,44 @@
 
 use std::collections::BTreeMap;
 
-use manyhands_sqlite::{self as sqlite, Step, Value};
+use manyhands_sqlite::{self as sqlite, Step, Value, WalIndexHeader};
 
+use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
 use crate::prepared::{Prepared, Uses};
+use crate::recent;
 use crate::routing::Route;
 use crate::row::bytes_of;
+use crate::tables::{SchemaNumber, TableSet};
 
 /// Whether the outcome of a statement is certain.
 #[derive(Debug)]
 pub(crate) struct Certainty {
-    /// As of this many changes of the schema by its connection.
-    schema_changes: u64,
+    /// The number of the schema in which it was looked at.
+    schema: i64,
     /// It is certain if none of these parameters is NULL; the first has index 0.
     not_null: Option<Box<[usize]>>,
 }
 
+/// The number of the schema, and the state of the database that has it.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSchema {
+    number: Option<i64>,
+    state: Option<WalIndexHeader>,
+    question: Option<SchemaNumber>,
+}
+
 impl Connection {
-    /// True outside a transaction for an INSERT of one row that can fail only with the system: by a full disk, a wait
-    /// that ends, or a schema that changes meanwhile. Before its transaction commits or goes on, nobody can tell
-    /// whether it was executed, and an application may keep it back, and then execute it as it would have:
-    /// alone if nothing else came, or after BEGIN.
+    /// True outside a transaction for an INSERT of one row that can fail only with the system: by a full disk or table, a
+    /// wait that ends, or a schema that changes before it is executed. Before its transaction commits or goes on,
+    /// nobody can tell whether it was executed, and an application may keep it back, and then execute it as it
+    /// would have: alone if nothing else came, or after BEGIN.
     ///
-    /// To look costs as much as to compile, and the answer is remembered. It is false, without a look, for a text that
-    /// seems to have values in it and was never executed, since few of those come again; on a connection that
-    /// is not plain ([`Connection::is_plain`]) or that an application has added something to; and if a plain BEGIN
-    /// means another mode than [`TransactionMode::Auto`].
+    /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is false,
+    /// without a look, for a text that seems to have values in it and was not executed before, since few of those
+    /// come again; on a connection that is not plain ([`Connection::is_plain`]) or that an application has added
+    /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
     ///
     /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
     pub fn is_certain(&mut self, sql: &str, values: &[Value]) -> bool {
@@ -45,21 +56,60 @@ impl Connection {
         {
             return false;
         }
-        // What does not compile fails when it is executed.
+        // What cannot be read or compiled fails when it is executed.
+        let Ok(Some(schema)) = self.known_schema() else { return false };
         let Ok(Some(mut prepared)) = self.look_up(sql) else { return false };
-        let schema_changes = self.open().schema_changes;
-        let known = prepared.certainty.as_ref().map(|it| it.schema_changes);
-        if known != Some(schema_changes) && comes_again(&prepared) {
-            let not_null = self.not_null_of(&prepared);
-            prepared.certainty = Some(Certainty { schema_changes, not_null });
+        let is_known = prepared.certainty.as_ref().is_some_and(|it| it.schema == schema);
+        if !is_known && comes_again(&prepared) {
+            let uses = prepared.uses;
+            if uses != Uses::None {
+                // Compiled for an older schema, maybe, and executed by others since.
+                drop(prepared);
+                let Ok(Some(again)) = self.look_up(sql) else { return false };
+                prepared = again;
+                prepared.uses = uses;
+            }
+            prepared.certainty = Some(Certainty { schema, not_null: self.not_null_of(&prepared) });
         }
-        let not_null = prepared.certainty.as_ref().and_then(|it| it.not_null.as_ref());
+        let certainty = prepared.certainty.as_ref().filter(|it| it.schema == schema);
+        let not_null = certainty.and_then(|it| it.not_null.as_ref());
         let certain = not_null.is_some_and(|parameters| {
             values.len() == prepared.statement.parameter_count()
-                && parameters.iter().all(|&index| !matches!(values[index], Value::Null))
+                && parameters.iter().all(|&index| !is_null(&values[index]))
         });
         self.put_back(prepared);
         certain
+    }
+
+    /// The number of the schema `main`, which SQLite has read: what is compiled now is compiled for it, or for a newer
+    /// one. Costs a read only when it may have changed.
+    fn known_schema(&mut self) -> Result<Option<i64>, Error> {
+        // Before the number: if it is the same another time, nobody has committed since.
+        let state = self.sqlite().fork_status().live;
+        let known = &self.open().schema;
+        if let (Some(known), Some(file)) = (&known.state, &self.file) {
+            let then = (known.change, known.checksum);
+            // Who changes the schema writes all tables.
+            if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
+                let schema = &mut self.open_mut().schema;
+                schema.state = state;
+                return Ok(schema.number);
+            }
+        }
+        let own = self.own_statements();
+        let open = self.open_mut();
+        let question = match &mut open.schema.question {
+            Some(question) => question,
+            none => none.insert(SchemaNumber::of(&open.sqlite)?),
+        };
+        let number = question.now()?;
+        if number != open.schema.number {
+            self.has_newer_schema()?;
+        }
+        drop(own);
+        let schema = &mut self.open_mut().schema;
+        (schema.number, schema.state) = (number, state);
+        Ok(number)
     }
 
     fn not_null_of(&self, prepared: &Prepared) -> Option<Box<[usize]>> {
@@ -69,6 +119,11 @@ impl Connection {
         let _own = self.own_statements();
         not_null_of(&program_of(self.sqlite(), &prepared.sql).ok()?)
     }
+}
+
+/// True also for what SQLite binds as NULL.
+fn is_null(value: &Value) -> bool {
+    matches!(value, Value::Null) || matches!(value, Value::Real(number) if number.is_nan())
 }
 
 /// False for a text that seems to have been made for one execution.
@@ -303,6 +358,9 @@ mod tests {
         assert!(!connection.is_certain(sql, &values([false, true, false])));
         assert!(!connection.is_certain(sql, &values([false, false, true])));
         assert!(!connection.is_certain(sql, &values([false; 3])[..2]), "a value is missing");
+        let mut not_a_number = values([false; 3]);
+        not_a_number[1] = Value::Real(f64::NAN);
+        assert!(!connection.is_certain(sql, &not_a_number), "SQLite binds NULL");
         let used_twice = "INSERT INTO note (level, text) VALUES (?1, ?1)";
         assert!(is_certain(&mut connection, used_twice, &[Value::from(1)]));
         assert!(!connection.is_certain(used_twice, &[Value::Null]));
@@ -310,7 +368,8 @@ mod tests {
 
     #[test]
     fn only_outside_a_transaction_and_on_a_plain_connection() {
-        let (_directory, mut connection) = stage();
+        let (directory, mut connection) = stage();
+        let path = directory.path().join("app.db");
         let sql = "INSERT INTO plain VALUES (?1, ?2)";
         let values = [Value::from(1), Value::from(2)];
         assert!(is_certain(&mut connection, sql, &values));
@@ -324,6 +383,22 @@ mod tests {
         assert!(!connection.is_certain(sql, &values), "it may fail now");
         connection.execute("DROP INDEX of_a", &[]).expect("no index");
         assert!(connection.is_certain(sql, &values), "and now not");
+        let other = sqlite::Connection::open(&path, sqlite::OpenMode::ReadWrite, false);
+        let other = other.expect("another program");
+        for (change, back) in [
+            ("CREATE UNIQUE INDEX of_a ON plain (a)", "DROP INDEX of_a"),
+            ("ALTER TABLE plain ADD COLUMN c", "ALTER TABLE plain DROP COLUMN c"),
+            ("ALTER TABLE plain RENAME TO other", "ALTER TABLE other RENAME TO plain"),
+            (
+                "CREATE TRIGGER no BEFORE INSERT ON plain BEGIN SELECT RAISE(IGNORE); END",
+                "DROP TRIGGER no",
+            ),
+        ] {
+            other.execute(change).expect(change);
+            assert!(!connection.is_certain(sql, &values), "{change}");
+            other.execute(back).expect(back);
+            assert!(connection.is_certain(sql, &values), "{back}");
+        }
         connection.execute("PRAGMA recursive_triggers = ON", &[]).expect("a setting");
         assert!(!connection.is_certain(sql, &values));
     }

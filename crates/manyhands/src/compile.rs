@@ -102,9 +102,13 @@ impl Connection {
             Err(error)
                 if self.file.is_some() && error.code().is_some_and(sqlite::Code::is_result) =>
             {
+                // A look would begin the snapshot of SQLite's own deferred transaction.
+                let is_own = self.optimistic.is_none() && !self.is_autocommit();
                 if self.is_cautious() {
                     self.escalate_first()?;
-                } else if !self.has_newer_schema()? {
+                } else if is_own && self.sqlite().transaction() == sqlite::Transaction::None
+                    || !self.has_newer_schema().unwrap_or(false)
+                {
                     return Err(error);
                 }
                 self.compile_now(sql)
@@ -115,7 +119,7 @@ impl Connection {
 
     /// Whether the schema has changed since SQLite read it; it has been read again then. A transaction that has no
     /// snapshot takes it, and keeps to that schema.
-    fn has_newer_schema(&self) -> Result<bool, Error> {
+    pub(crate) fn has_newer_schema(&self) -> Result<bool, Error> {
         let _own = self.own_statements();
         let newer = || {
             let mut read = self.sqlite().prepare_one("SELECT 1 FROM main.sqlite_schema LIMIT 1")?;

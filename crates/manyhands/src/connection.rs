@@ -145,7 +145,7 @@ impl Connection {
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         self.begin_operation()?;
         let mut prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
         let result = self.carry_out(&mut prepared, values);
         self.put_back_after(prepared, result.is_err());
         result
@@ -168,7 +168,7 @@ impl Connection {
         let mut rest = sql;
         while !rest.is_empty() {
             let (prepared, used) =
-                self.compile(rest).inspect_err(|error| self.log_uncompiled(rest, error))?;
+                self.compile(rest).inspect_err(|error| self.log_uncompiled(rest, &[], error))?;
             if let Some(mut prepared) = prepared {
                 let result = self.carry_out(&mut prepared, &[]);
                 self.end_with_transaction();
@@ -360,9 +360,7 @@ impl Connection {
 
     /// A transaction begins, however the last one ended, or a name may mean another table now.
     fn notice_names(&mut self, facts: &Facts) {
-        let changes_schema = facts.schema || facts.temp_schema || facts.silent;
-        self.open_mut().schema_changes += u64::from(changes_schema);
-        if facts.transaction.is_some() || changes_schema {
+        if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
             self.open_mut().ids.leave_snapshot();
         }
     }

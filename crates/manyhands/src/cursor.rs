@@ -110,7 +110,7 @@ impl Connection {
     pub fn cursor(&mut self, sql: &str, values: &[Value]) -> Result<Cursor, Error> {
         self.begin_operation()?;
         let prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
         if !prepared.only_shows() {
             self.put_back(prepared);
             return Err(Error::refused(
@@ -127,7 +127,8 @@ impl Connection {
     /// See [`Connection::execute`].
     pub fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
         self.begin_operation()?;
-        let prepared = self.find_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error));
+        let prepared =
+            self.find_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error));
         let Some(mut prepared) = prepared? else { return Ok(Execution::default()) };
         let columns = Arc::clone(&prepared.columns);
         if !columns.is_empty() && prepared.only_shows() {

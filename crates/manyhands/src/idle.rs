@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use lru::LruCache;
 use manyhands_sqlite::{self as sqlite, SessionCounters};
 
+use crate::certain::KnownSchema;
 use crate::hooks::Hooks;
 use crate::ids::IdFunction;
 use crate::limits;
@@ -34,8 +35,8 @@ pub(crate) struct OpenConnection {
     pub(crate) ids: IdFunction,
     /// Frames in the WAL after this connection's last own commit.
     pub(crate) frames: Arc<AtomicU32>,
-    /// How many of its statements may have changed the schema.
-    pub(crate) schema_changes: u64,
+    /// The schema that it has last looked at.
+    pub(crate) schema: KnownSchema,
 }
 
 impl OpenConnection {
@@ -69,7 +70,7 @@ impl OpenConnection {
             counters,
             ids,
             frames,
-            schema_changes: 0,
+            schema: KnownSchema::default(),
         })
     }
 

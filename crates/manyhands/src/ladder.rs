@@ -469,7 +469,7 @@ impl Connection {
             self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
         });
         let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
-        recent::written_since(lead, (then.change, then.checksum), now)
+        recent::written_since(lead.queue(), (then.change, then.checksum), now)
     }
 
     /// Another SQLite program holds the write lock.

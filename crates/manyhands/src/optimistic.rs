@@ -263,12 +263,13 @@ impl Connection {
     }
 
     /// A statement of a transaction on a fork could not be compiled: its caller has seen that.
-    pub(crate) fn log_uncompiled(&mut self, sql: &str, error: &Error) {
+    pub(crate) fn log_uncompiled(&mut self, sql: &str, values: &[Value], error: &Error) {
         let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.cautious) else { return };
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
         optimistic.at_home = true;
         let (seen, sample) = Observer::default().fail(code);
-        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen, sample)), &[]);
+        // With its values: where it is executed again, it may have been compiled meanwhile.
+        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen, sample)), values);
     }
 
     /// A cursor was opened: what it will have shown by the commit is seen.

@@ -1,7 +1,7 @@
 //! The recent commits, as the queue remembers them: which tables were written since a transaction's
 //! snapshot. A state of the database is known by the header of its wal-index.
 
-use manyhands_queue::{CommitNote, Lead, planted};
+use manyhands_queue::{CommitNote, Lead, Queue, planted};
 use manyhands_sqlite::WalIndexHeader;
 
 use crate::tables::TableSet;
@@ -28,10 +28,10 @@ pub(crate) fn note_commit(
 
 /// The tables that were written since the state with this change counter and checksum, as far as is known.
 pub(crate) fn written_since(
-    lead: &Lead,
+    queue: &Queue,
     (change, checksum): (u32, u64),
     now: Option<&WalIndexHeader>,
 ) -> TableSet {
-    now.and_then(|now| lead.tables_written_since(change, checksum, now.change, now.checksum))
+    now.and_then(|now| queue.tables_written_since(change, checksum, now.change, now.checksum))
         .map_or(TableSet::ALL, TableSet)
 }

@@ -23,7 +23,7 @@ impl Connection {
     ) -> Result<(), Error> {
         self.begin_operation()?;
         let mut prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, error))?;
+            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
         let reads = prepared.compiled.explain || prepared.facts.changes_nothing();
         let result = if prepared.route != Route::Own || !reads {
             Err(Error::refused("query_each takes statements that read; use execute or query"))

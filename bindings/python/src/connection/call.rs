@@ -56,7 +56,7 @@ impl Connection {
         self.call_engine(py, |engine| work(engine.connection()?))
     }
 
-    /// The same without the check of the thread, for what knows of a transaction that is kept back.
+    /// The same for what knows of a transaction that is kept back.
     pub(crate) fn call_engine<T: Send>(
         &self,
         py: Python<'_>,
@@ -95,8 +95,7 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
     ) -> PyResult<T> {
-        // With all checks but that of the thread, as the standard module, and after all others. What was kept back
-        // is executed with it.
+        // With all checks but that of the thread, as the standard module, and after all others.
         self.call_from_any_thread(py, |_| Ok(()))?;
         let taken = py.detach(|| {
             let taken = lock(&self.engine).take();
@@ -104,7 +103,11 @@ impl Connection {
             taken
         });
         let mut taken = taken.ok_or_else(closed)?;
-        let result = work(taken.as_it_is());
+        // What another thread has had kept back since goes first.
+        let result = py
+            .detach(|| caught(|| taken.connection().map(drop)))
+            .map_err(|failure| failure.to_python(py))
+            .and_then(|()| work(taken.without_kept_back()));
         py.detach(|| {
             let mut engine = lock(&self.engine);
             self.lent.store(false, Ordering::Relaxed);

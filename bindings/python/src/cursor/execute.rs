@@ -12,7 +12,7 @@ use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
 use crate::control::Autocommit;
 use crate::error::ProgrammingError;
-use crate::kept_back::Later;
+use crate::kept_back::Promised;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
 use crate::value;
@@ -55,7 +55,7 @@ impl Cursor {
 /// What became of a statement.
 enum Done {
     Executed(Rows),
-    KeptBack(Later),
+    KeptBack(Promised),
 }
 
 impl Cursor {
@@ -76,9 +76,9 @@ impl Cursor {
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin.filter(|_| !engine.is_in_transaction()) {
                 if !begin.waits
-                    && let Some(later) = engine.keep_back(begin.sql, &statement.sql, &values)
+                    && let Some(promised) = engine.keep_back(begin.sql, &statement.sql, &values)
                 {
-                    return Ok(Done::KeptBack(later));
+                    return Ok(Done::KeptBack(promised));
                 }
                 engine.connection()?.execute(begin.sql, &[])?;
             }
@@ -87,10 +87,10 @@ impl Cursor {
         })?;
         match done {
             Done::Executed(rows) => self.show(py, &connection, statement, rows),
-            Done::KeptBack(later) => {
+            Done::KeptBack(promised) => {
                 let mut state = lock(&self.state);
                 state.rowcount = Rowcount::Known(1);
-                state.lastrowid = Lastrowid::Later(later);
+                state.lastrowid = Lastrowid::Promised(promised);
                 Ok(())
             }
         }

@@ -24,7 +24,7 @@ fn note(change: u32, bit: u32) -> CommitNote {
 }
 
 fn since(lead: &Lead, then: u32, now: u32) -> Option<u64> {
-    lead.tables_written_since(then, state(then), now, state(now))
+    lead.queue().tables_written_since(then, state(then), now, state(now))
 }
 
 fn lead(queue: &std::sync::Arc<Queue>) -> Lead {
@@ -72,10 +72,10 @@ fn a_commit_that_is_not_ours_breaks_the_chain() {
     assert_eq!(since(&lead, 0, 5), None);
     assert_eq!(since(&lead, 2, 4), None);
     assert_eq!(since(&lead, 3, 5), Some(0b11_0000));
-    assert_eq!(lead.tables_written_since(0, 99, 2, state(2)), None, "another beginning");
-    assert_eq!(lead.tables_written_since(0, state(0), 2, 99), None, "another end");
+    assert_eq!(lead.queue().tables_written_since(0, 99, 2, state(2)), None, "another beginning");
+    assert_eq!(lead.queue().tables_written_since(0, state(0), 2, 99), None, "another end");
     assert_eq!(
-        lead.tables_written_since(2, state(2), 2, 99),
+        lead.queue().tables_written_since(2, state(2), 2, 99),
         None,
         "the same count, another state"
     );

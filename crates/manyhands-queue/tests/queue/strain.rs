@@ -252,8 +252,8 @@ impl Hands {
                 let change = decisions.below(8) as u32;
                 let (before, after) = (u64::from(change), u64::from(change) + 1);
                 lead.note_commit(&CommitNote { change, before, after, tables: 1 });
-                lead.tables_written_since(0, 1, change, after);
-                lead.tables_written_since(change, before, u32::MAX, 0);
+                lead.queue().tables_written_since(0, 1, change, after);
+                lead.queue().tables_written_since(change, before, u32::MAX, 0);
             }
             8 => {
                 *self = Hands {
