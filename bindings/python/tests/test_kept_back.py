@@ -174,6 +174,19 @@ def test_a_schema_that_others_have_changed_is_known(path, change, error):
     connection.close()
 
 
+def test_a_schema_that_was_changed_beside_a_blob_is_known(path):
+    connection, other = connect(path), manyhands.connect(path, isolation_level=None)
+    rowid = other.execute("INSERT INTO plain VALUES (x'00', 0)").lastrowid
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TRIGGER no BEFORE INSERT ON plain BEGIN SELECT RAISE(IGNORE); END")
+    with other.blobopen("plain", "a", rowid) as blob:
+        blob.write(b"1")
+    other.execute("COMMIT")
+    assert insert(connection, 1).rowcount == 0
+    connection.close()
+    other.close()
+
+
 def test_what_is_bound_as_null(path):
     connection = connect(path)
     for _ in range(2):

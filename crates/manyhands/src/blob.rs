@@ -121,7 +121,7 @@ impl Connection {
         }
         if !writing.is_empty() {
             // What they will write is in no statement.
-            self.turn_written = TableSet::EVERY;
+            self.turn_written = self.turn_written.and(TableSet::EVERY);
         }
         adopted
     }

@@ -67,7 +67,8 @@ impl Connection {
                 drop(prepared);
                 let Ok(Some(again)) = self.look_up(sql) else { return false };
                 prepared = again;
-                prepared.uses = uses;
+                // What it touches is not known any more.
+                prepared.uses = if uses == Uses::Known { Uses::Again } else { uses };
             }
             prepared.certainty = Some(Certainty { schema, not_null: self.not_null_of(&prepared) });
         }
