@@ -1,4 +1,4 @@
-"""An INSERT that cannot fail is kept back until its transaction commits or goes on; nobody can tell but by the clock."""
+"""An INSERT that cannot fail is kept back until its transaction commits or goes on; only the clock can tell."""
 
 import fcntl
 import os
