@@ -127,7 +127,7 @@ impl Connection {
     /// True while a transaction is open.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call_engine(py, |engine| Ok(engine.is_in_transaction()))
+        self.call_engine_from_any_thread(py, |engine| Ok(engine.is_in_transaction()))
     }
 
     /// Which BEGIN precedes an INSERT, UPDATE, DELETE or REPLACE: "", "DEFERRED", "IMMEDIATE",
@@ -300,7 +300,6 @@ impl Connection {
     }
 
     fn end_with(&self, py: Python<'_>, how: End) -> PyResult<()> {
-        self.check_thread(py)?;
         self.call_engine(py, |engine| match how {
             End::Commit => engine.commit(),
             End::Rollback => engine.roll_back(),

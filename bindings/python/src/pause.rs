@@ -13,7 +13,6 @@ impl Connection {
     /// Whether it is in a transaction, holds the turn, and could be replaced by a new connection that goes on
     /// with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
-        self.check_thread(py)?;
         self.call_engine(py, |engine| {
             let counts = engine.counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);

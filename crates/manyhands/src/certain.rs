@@ -9,14 +9,13 @@ use std::collections::BTreeMap;
 
 use manyhands_sqlite::{self as sqlite, Step, Value, WalIndexHeader};
 
-use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
 use crate::prepared::{Prepared, Uses};
 use crate::recent;
 use crate::routing::Route;
 use crate::row::bytes_of;
-use crate::tables::{SchemaNumber, TableSet};
+use crate::tables::TableSet;
 
 /// Whether the outcome of a statement is certain.
 #[derive(Debug)]
@@ -32,7 +31,6 @@ pub(crate) struct Certainty {
 pub(crate) struct KnownSchema {
     number: Option<i64>,
     state: Option<WalIndexHeader>,
-    question: Option<SchemaNumber>,
 }
 
 impl Connection {
@@ -57,7 +55,7 @@ impl Connection {
             return false;
         }
         // What cannot be read or compiled fails when it is executed.
-        let Ok(Some(schema)) = self.known_schema() else { return false };
+        let Some(schema) = self.known_schema() else { return false };
         let Ok(Some(mut prepared)) = self.look_up(sql) else { return false };
         let is_known = prepared.certainty.as_ref().is_some_and(|it| it.schema == schema);
         if !is_known && comes_again(&prepared) {
@@ -84,7 +82,7 @@ impl Connection {
 
     /// The number of the schema `main`, which SQLite has read: what is compiled now is compiled for it, or for a newer
     /// one. Costs a read only when it may have changed.
-    fn known_schema(&mut self) -> Result<Option<i64>, Error> {
+    fn known_schema(&mut self) -> Option<i64> {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().fork_status().live;
         let known = &self.open().schema;
@@ -94,23 +92,15 @@ impl Connection {
             if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
                 let schema = &mut self.open_mut().schema;
                 schema.state = state;
-                return Ok(schema.number);
+                return schema.number;
             }
         }
-        let own = self.own_statements();
-        let open = self.open_mut();
-        let question = match &mut open.schema.question {
-            Some(question) => question,
-            none => none.insert(SchemaNumber::of(&open.sqlite)?),
-        };
-        let number = question.now()?;
-        if number != open.schema.number {
-            self.has_newer_schema()?;
+        let number = self.schema_number()?;
+        if self.open().schema.number != Some(number) {
+            self.has_newer_schema().ok()?;
         }
-        drop(own);
-        let schema = &mut self.open_mut().schema;
-        (schema.number, schema.state) = (number, state);
-        Ok(number)
+        self.open_mut().schema = KnownSchema { number: Some(number), state };
+        Some(number)
     }
 
     fn not_null_of(&self, prepared: &Prepared) -> Option<Box<[usize]>> {

@@ -86,9 +86,8 @@ impl Connection {
         if prepared.uses != Uses::Again || !is_noted {
             return;
         }
-        // It costs a read, which would begin the snapshot of SQLite's own deferred transaction.
-        let is_own = self.optimistic.is_none() && !self.is_autocommit();
-        if !is_own || self.sqlite().transaction() != sqlite::Transaction::None {
+        // It costs a read.
+        if !self.would_begin_own_snapshot() {
             let open = self.open_mut();
             open.compiler.know_tables(&open.sqlite, prepared);
         }
@@ -102,11 +101,9 @@ impl Connection {
             Err(error)
                 if self.file.is_some() && error.code().is_some_and(sqlite::Code::is_result) =>
             {
-                // A look would begin the snapshot of SQLite's own deferred transaction.
-                let is_own = self.optimistic.is_none() && !self.is_autocommit();
                 if self.is_cautious() {
                     self.escalate_first()?;
-                } else if is_own && self.sqlite().transaction() == sqlite::Transaction::None
+                } else if self.would_begin_own_snapshot()
                     || !self.has_newer_schema().unwrap_or(false)
                 {
                     return Err(error);
@@ -115,6 +112,12 @@ impl Connection {
             }
             compiled => compiled,
         }
+    }
+
+    /// Whether a read of our own would begin the snapshot of SQLite's own deferred transaction.
+    fn would_begin_own_snapshot(&self) -> bool {
+        let is_own = self.optimistic.is_none() && !self.is_autocommit();
+        is_own && self.sqlite().transaction() == sqlite::Transaction::None
     }
 
     /// Whether the schema has changed since SQLite read it; it has been read again then. A transaction that has no

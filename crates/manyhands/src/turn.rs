@@ -51,7 +51,7 @@ impl Connection {
         result
     }
 
-    fn schema_number(&self) -> Option<i64> {
+    pub(crate) fn schema_number(&self) -> Option<i64> {
         let _own = self.own_statements();
         self.sqlite().query_integer("PRAGMA main.schema_version").ok()
     }

@@ -53,11 +53,21 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        self.call_engine(py, |engine| work(engine.connection()?))
+        self.call_engine_from_any_thread(py, |engine| work(engine.connection()?))
     }
 
-    /// The same for what knows of a transaction that is kept back.
+    /// As `call`, for what knows of a transaction that is kept back.
     pub(crate) fn call_engine<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        self.check_thread(py)?;
+        self.call_engine_from_any_thread(py, work)
+    }
+
+    /// As `call_from_any_thread`, for the same.
+    pub(crate) fn call_engine_from_any_thread<T: Send>(
         &self,
         py: Python<'_>,
         work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,

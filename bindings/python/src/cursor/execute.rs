@@ -72,7 +72,6 @@ impl Cursor {
         let statement = statement.get();
         let values = statement.bind(py, &connection, parameters)?;
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        connection.check_thread(py)?;
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin.filter(|_| !engine.is_in_transaction()) {
                 if !begin.waits
@@ -211,7 +210,6 @@ impl Cursor {
             return Err(PyValueError::new_err("embedded null character"));
         }
         let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
-        connection.check_thread(py)?;
         connection.call_engine(py, |engine| {
             if legacy {
                 engine.commit()?;
