@@ -158,15 +158,12 @@ impl Connection {
             caught(|| {
                 let connection = builder.open()?.connect()?;
                 connection.check_while_waiting(check_signals(&this.raised));
-                let interrupt = connection.interrupt_handle();
-                Ok((connection, interrupt))
+                *lock(&this.interrupt) = Some(connection.interrupt_handle());
+                *lock(&this.engine) = Some(Engine::new(connection));
+                Ok(())
             })
         });
-        let (connection, interrupt) = opened.map_err(|failure| failure.to_python(py))?;
-        py.detach(|| {
-            *lock(&this.engine) = Some(Engine::new(connection));
-            *lock(&this.interrupt) = Some(interrupt);
-        });
+        opened.map_err(|failure| failure.to_python(py))?;
         this.generation.store(manyhands::fork_generation(), Ordering::Relaxed);
         let thread = if check_same_thread { this_thread() } else { 0 };
         this.thread.store(thread, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Waiting for locks that other SQLite programs hold.
 
 use core::time::Duration;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use manyhands_sqlite::{Connection, Progress};
@@ -20,15 +20,21 @@ pub(crate) struct BusyWait(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     timeout: Mutex<Duration>,
-    interrupt: OnceLock<Weak<Interrupt>>,
+    interrupt: Mutex<Weak<Interrupt>>,
 }
 
 impl BusyWait {
     /// Makes `connection` wait at most `timeout` for a lock.
     pub(crate) fn install(connection: &Connection, timeout: Duration) -> BusyWait {
-        let wait =
-            BusyWait(Arc::new(Shared { timeout: Mutex::new(timeout), interrupt: OnceLock::new() }));
-        let shared = wait.clone();
+        let shared = Shared { timeout: Mutex::new(timeout), interrupt: Mutex::default() };
+        let wait = BusyWait(Arc::new(shared));
+        wait.reinstall(connection);
+        wait
+    }
+
+    /// Takes its place again, after SQLite has put its own handler there.
+    pub(crate) fn reinstall(&self, connection: &Connection) {
+        let shared = self.clone();
         let began = Mutex::new(Instant::now());
         connection.set_busy_handler(Some(move |tries| {
             let mut began = lock(&began);
@@ -42,16 +48,25 @@ impl BusyWait {
             std::thread::sleep(limits::BUSY_SLEEP.min(left));
             Progress::Continue
         }));
-        wait
     }
 
     /// Ends the waits when a connection's application asks for it.
-    pub(crate) fn ends_with(&self, interrupt: &Arc<Interrupt>) {
-        let _ = self.0.interrupt.set(Arc::downgrade(interrupt));
+    pub(crate) fn ends_with(&self, interrupt: Weak<Interrupt>) {
+        *lock(&self.0.interrupt) = interrupt;
+    }
+
+    /// Whether the application's check says that a statement is to end.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.interrupt().is_some_and(|it| it.is_checked())
     }
 
     fn is_interrupted(&self) -> bool {
-        self.0.interrupt.get().and_then(Weak::upgrade).is_some_and(|it| it.is_asked())
+        self.interrupt().is_some_and(|it| it.is_asked())
+    }
+
+    /// `None` while the connection is nobody's.
+    fn interrupt(&self) -> Option<Arc<Interrupt>> {
+        lock(&self.0.interrupt).upgrade()
     }
 
     fn timeout(&self) -> Duration {

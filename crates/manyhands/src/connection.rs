@@ -1,6 +1,5 @@
 //! A connection: where an application's statements come in.
 
-use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -10,7 +9,6 @@ use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::blob::BlobState;
-use crate::busy::BusyWait;
 use crate::cursor::{CursorState, Returned};
 use crate::database::FileId;
 use crate::error::ErrorKind;
@@ -78,9 +76,10 @@ impl Connection {
         settings: Settings,
     ) -> Connection {
         let interrupt = Arc::<Interrupt>::default();
-        BusyWait::install(&open.sqlite, settings.timeout).ends_with(&interrupt);
+        open.wait.set(settings.timeout);
+        open.wait.ends_with(Arc::downgrade(&interrupt));
         let session = Session::of(&settings);
-        let connection = Connection {
+        Connection {
             open: Some(open),
             settings,
             file,
@@ -101,9 +100,7 @@ impl Connection {
             as_new: true,
             additions: Additions::default(),
             interrupt,
-        };
-        connection.take_over_checkpoints();
-        connection
+        }
     }
 
     pub(crate) fn open(&self) -> &OpenConnection {
@@ -116,14 +113,6 @@ impl Connection {
 
     pub(crate) fn sqlite(&self) -> &sqlite::Connection {
         &self.open().sqlite
-    }
-
-    /// Puts our hook in the place of SQLite's automatic checkpoint.
-    pub(crate) fn take_over_checkpoints(&self) {
-        if self.file.is_some() {
-            let frames = Arc::clone(&self.open().frames);
-            self.sqlite().set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
-        }
     }
 
     /// Executes one statement, to its end.
@@ -445,11 +434,9 @@ impl Drop for Connection {
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }
-        let checked = self.interrupt.close();
+        self.interrupt.close();
+        self.open().wait.ends_with(Weak::new());
         let _own = self.own_statements();
-        if checked {
-            self.sqlite().set_progress_handler(0, None::<fn() -> sqlite::Progress>);
-        }
         if !self.is_autocommit() {
             // Whatever goes wrong here, closing the connection undoes the transaction.
             let _ = self.sqlite().execute("ROLLBACK");

@@ -200,6 +200,7 @@ impl DatabaseFile {
         // ATTACH creates a file that does not exist only if the connection itself was opened so.
         let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWriteCreate, false)?;
         let open = OpenConnection::new(connection, settings)?;
+        open.take_over_checkpoints();
         if !self.is_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }

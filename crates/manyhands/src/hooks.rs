@@ -177,7 +177,7 @@ impl Connection {
         self.before_change()?;
         match handler {
             Some(handler) => self.check_and_ask(instructions, handler),
-            None => self.check_while_running(),
+            None => self.open().check_while_running(),
         }
         self.after_change(true);
         Ok(())

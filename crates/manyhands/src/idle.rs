@@ -6,12 +6,13 @@
 //! attached.
 
 use core::num::NonZeroUsize;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
-use manyhands_sqlite::{self as sqlite, SessionCounters};
+use manyhands_sqlite::{self as sqlite, Progress, SessionCounters};
 
+use crate::busy::BusyWait;
 use crate::certain::KnownSchema;
 use crate::hooks::Hooks;
 use crate::ids::IdFunction;
@@ -31,6 +32,8 @@ pub(crate) struct OpenConnection {
     /// The statement that was used last: it is often the next one too.
     pub(crate) last: Option<Box<Prepared>>,
     pub(crate) compiler: Compiler,
+    /// How long it waits for other SQLite programs, and what ends that: those of its user.
+    pub(crate) wait: BusyWait,
     pub(crate) counters: Arc<SessionCounters>,
     pub(crate) ids: IdFunction,
     /// Frames in the WAL after this connection's last own commit.
@@ -59,19 +62,36 @@ impl OpenConnection {
         let hooks = Arc::<Hooks>::default();
         let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
         let compiler = Compiler::install(&sqlite, hooks);
+        let wait = BusyWait::install(&sqlite, settings.timeout);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
         let (last, frames) = (None, Arc::default());
-        Ok(OpenConnection {
+        let open = OpenConnection {
             sqlite,
             statements,
             last,
             compiler,
+            wait,
             counters,
             ids,
             frames,
             schema: KnownSchema::default(),
-        })
+        };
+        open.check_while_running();
+        Ok(open)
+    }
+
+    /// Has the check of whoever uses it asked while a statement runs, if there is one.
+    pub(crate) fn check_while_running(&self) {
+        let wait = self.wait.clone();
+        let handler = move || if wait.is_checked() { Progress::Stop } else { Progress::Continue };
+        self.sqlite.set_progress_handler(limits::CHECK_INSTRUCTIONS, Some(handler));
+    }
+
+    /// Puts our hook in the place of SQLite's automatic checkpoint.
+    pub(crate) fn take_over_checkpoints(&self) {
+        let frames = Arc::clone(&self.frames);
+        self.sqlite.set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
     }
 
     /// Makes the session's figures those of a new connection.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands_sqlite::{self as sqlite, Progress};
 
@@ -23,17 +23,6 @@ impl Connection {
     /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
     pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.interrupt.check.set(Box::new(check));
-        self.check_while_running();
-    }
-
-    /// Has the check asked while a statement runs, if there is one.
-    pub(crate) fn check_while_running(&self) {
-        let interrupt = Arc::downgrade(&self.interrupt);
-        let handler = move || {
-            if Interrupt::check(&interrupt) { Progress::Stop } else { Progress::Continue }
-        };
-        let handler = self.interrupt.check.get().map(|_| handler);
-        self.sqlite().set_progress_handler(limits::CHECK_INSTRUCTIONS, handler);
     }
 
     /// Has the application's handler asked every so many instructions, and the check about as often as
@@ -43,14 +32,14 @@ impl Connection {
         instructions: u32,
         handler: impl Fn() -> Progress + Send + 'static,
     ) {
-        let interrupt = Arc::downgrade(&self.interrupt);
+        let wait = self.open().wait.clone();
         let passed = AtomicU32::new(0);
         let both = move || {
             if passed.fetch_add(instructions, Ordering::Relaxed) < limits::CHECK_INSTRUCTIONS {
                 return handler();
             }
             passed.store(0, Ordering::Relaxed);
-            if Interrupt::check(&interrupt) { Progress::Stop } else { handler() }
+            if wait.is_checked() { Progress::Stop } else { handler() }
         };
         self.sqlite().set_progress_handler(instructions, Some(both));
     }
@@ -86,14 +75,13 @@ pub(crate) struct Interrupt {
 
 impl Interrupt {
     /// Whether the check says that a statement is to end.
-    fn check(interrupt: &Weak<Interrupt>) -> bool {
-        let interrupt = interrupt.upgrade();
-        interrupt.and_then(|it| it.check.get().map(|check| check())).unwrap_or(false)
+    pub(crate) fn is_checked(&self) -> bool {
+        self.check.get().is_some_and(|check| check())
     }
 
     /// Whether a wait is to end.
     pub(crate) fn is_asked(&self) -> bool {
-        if !self.asked.load(Ordering::Relaxed) && self.check.get().is_some_and(|check| check()) {
+        if !self.asked.load(Ordering::Relaxed) && self.is_checked() {
             self.ask();
         }
         self.asked.load(Ordering::Relaxed)
@@ -109,10 +97,9 @@ impl Interrupt {
         self.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// The connection is closed. True when it asked while it ran.
-    pub(crate) fn close(&self) -> bool {
+    /// The connection is closed.
+    pub(crate) fn close(&self) {
         *lock(&self.running) = None;
-        self.check.get().is_some()
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 
 use crate::Error;
-use crate::busy::BusyWait;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::registry::FileHandle;
@@ -77,9 +76,15 @@ impl Connection {
             // SQLite has put its own handler in the place of ours.
             "busy_timeout" => {
                 self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
-                BusyWait::install(self.sqlite(), self.settings.timeout).ends_with(&self.interrupt);
+                let open = self.open();
+                open.wait.set(self.settings.timeout);
+                open.wait.reinstall(&open.sqlite);
             }
-            "wal_autocheckpoint" => self.take_over_checkpoints(),
+            "wal_autocheckpoint" => {
+                if self.file.is_some() {
+                    self.open().take_over_checkpoints();
+                }
+            }
             other => self.particular |= routing::makes_particular(other),
         }
         Ok(())
