@@ -156,11 +156,14 @@ impl Statement {
         connection: &Connection,
         parameters: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Value>> {
-        let names = self.names(py, connection)?;
         let Some(parameters) = parameters else {
-            check_count(names.len(), 0)?;
+            // Each parameter begins with one of these: https://sqlite.org/lang_expr.html#varparam. (The last is not in there.)
+            if self.sql.contains(['?', ':', '@', '$', '#']) {
+                check_count(self.names(py, connection)?.len(), 0)?;
+            }
             return Ok(Vec::new());
         };
+        let names = self.names(py, connection)?;
         if let Ok(tuple) = parameters.cast_exact::<PyTuple>() {
             return self.bind_sequence(&names, tuple.len(), |index| tuple.get_item(index));
         }

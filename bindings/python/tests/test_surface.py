@@ -87,6 +87,32 @@ def test_errors_have_the_class_text_and_code_of_sqlite3(either, sql, name):
         assert (str(error), error.sqlite_errorname, error.sqlite_errorcode) == expected
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("INSERT INTO missing DEFAULT VALUES",),
+        ("INSERT INTO missing VALUES (?)", (1,)),
+        ("INSERT INTO t VALUES (1, 2",),
+        ("UPDATE t SET missing = 1",),
+    ],
+)
+def test_what_does_not_compile_begins_no_transaction(either, arguments):
+    either.isolation_level = ""
+    with pytest.raises((manyhands.OperationalError, sqlite3.OperationalError)):
+        either.execute(*arguments)
+    assert not either.in_transaction
+    either.execute("INSERT INTO t (b) VALUES ('a question?')")
+    assert either.in_transaction
+
+
+@pytest.mark.parametrize("parameter", ["?", "?1", ":a", "@a", "$a", "#a"])
+def test_a_parameter_without_a_value(either, parameter):
+    with pytest.raises((manyhands.ProgrammingError, sqlite3.ProgrammingError), match="uses 1, and there are 0"):
+        either.execute(f"INSERT INTO t (b) VALUES ({parameter})")
+    with pytest.raises((manyhands.ProgrammingError, sqlite3.ProgrammingError), match="uses 0, and there are 1"):
+        either.execute("INSERT INTO t DEFAULT VALUES", (1,))
+
+
 def test_executemany_takes_statements_that_write_only(either):
     with pytest.raises(either.ProgrammingError):
         either.executemany("SELECT ?", [(1,)])

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use manyhands_sqlite::{self as sqlite, Step, Value, WalIndexHeader};
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::connection::Connection;
 use crate::limits;
@@ -26,11 +26,27 @@ pub(crate) struct Certainty {
     not_null: Option<Box<[usize]>>,
 }
 
-/// The number of the schema, and the state of the database that has it.
+/// The schema that SQLite has read last.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSchema {
+    /// `None` before it was asked for.
     number: Option<i64>,
+    /// A state of the database that had this schema, or an older one.
     state: Option<WalIndexHeader>,
+}
+
+impl KnownSchema {
+    /// Has a new connection read the schema, for its first statement.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub(crate) fn read(sqlite: &sqlite::Connection) -> Result<KnownSchema, sqlite::Error> {
+        let mut read = sqlite.prepare_one("SELECT 1 FROM main.sqlite_schema LIMIT 1")?;
+        let state = sqlite.fork_status().live;
+        // Reads it again if it has changed in between.
+        read.step()?;
+        Ok(KnownSchema { number: None, state })
+    }
 }
 
 impl Connection {
@@ -55,10 +71,13 @@ impl Connection {
             return false;
         }
         // What cannot be read or compiled fails when it is executed.
-        let Some(schema) = self.known_schema() else { return false };
+        if !self.knows_schema() {
+            return false;
+        }
         let Ok(Some(mut prepared)) = self.look_up(sql) else { return false };
-        let is_known = prepared.certainty.as_ref().is_some_and(|it| it.schema == schema);
-        if !is_known && comes_again(&prepared) {
+        let schema = self.open().schema.number;
+        let is_of = |it: &&Certainty| Some(it.schema) == schema;
+        if prepared.certainty.as_ref().filter(is_of).is_none() && comes_again(&prepared) {
             let uses = prepared.uses;
             if uses != Uses::None {
                 // Compiled for an older schema, maybe, and executed by others since.
@@ -68,9 +87,13 @@ impl Connection {
                 // What it touches is not known any more.
                 prepared.uses = if uses == Uses::Known { Uses::Again } else { uses };
             }
-            prepared.certainty = Some(Certainty { schema, not_null: self.not_null_of(&prepared) });
+            prepared.certainty = self.certainty_of(&prepared);
+            if let Some(certainty) = &prepared.certainty {
+                self.open_mut().schema.number = Some(certainty.schema);
+            }
         }
-        let certainty = prepared.certainty.as_ref().filter(|it| it.schema == schema);
+        let schema = self.open().schema.number;
+        let certainty = prepared.certainty.as_ref().filter(|it| Some(it.schema) == schema);
         let not_null = certainty.and_then(|it| it.not_null.as_ref());
         let certain = not_null.is_some_and(|parameters| {
             values.len() == prepared.statement.parameter_count()
@@ -80,9 +103,9 @@ impl Connection {
         certain
     }
 
-    /// The number of the schema `main`, which SQLite has read: what is compiled now is compiled for it, or for a newer
-    /// one. Costs a read only when it may have changed.
-    fn known_schema(&mut self) -> Option<i64> {
+    /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
+    /// a read only when it may have changed.
+    fn knows_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().fork_status().live;
         let known = &self.open().schema;
@@ -90,25 +113,28 @@ impl Connection {
             let then = (known.change, known.checksum);
             // Who changes the schema writes all tables.
             if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
-                let schema = &mut self.open_mut().schema;
-                schema.state = state;
-                return schema.number;
+                self.open_mut().schema.state = state;
+                return true;
             }
         }
-        let number = self.schema_number()?;
-        if self.open().schema.number != Some(number) {
-            self.has_newer_schema().ok()?;
+        let number = self.schema_number();
+        let is_new = self.open().schema.number != number;
+        if number.is_none() || is_new && self.has_newer_schema().is_err() {
+            return false;
         }
-        self.open_mut().schema = KnownSchema { number: Some(number), state };
-        Some(number)
+        self.open_mut().schema = KnownSchema { number, state };
+        true
     }
 
-    fn not_null_of(&self, prepared: &Prepared) -> Option<Box<[usize]>> {
+    fn certainty_of(&self, prepared: &Prepared) -> Option<Certainty> {
         if prepared.route != Route::Request || !prepared.columns.is_empty() {
             return None;
         }
         let _own = self.own_statements();
-        not_null_of(&program_of(self.sqlite(), &prepared.sql).ok()?)
+        let program = program_of(self.sqlite(), &prepared.sql).ok()?;
+        // The number of the schema that it was compiled for is in it.
+        let beginning = program.iter().find(|it| it.name == "Transaction" && it.p[0] == 0)?;
+        Some(Certainty { schema: beginning.p[2], not_null: not_null_of(&program) })
     }
 }
 
@@ -135,14 +161,13 @@ fn program_of(sqlite: &sqlite::Connection, sql: &str) -> Result<Vec<Instruction>
     let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
     let mut program = Vec::new();
     while explain.step()? == Step::Row {
-        let row = explain.row();
-        let number = |column: usize| match row[column] {
-            Value::Integer(number) => number,
+        let ValueRef::Text(name) = explain.column(1) else { break };
+        let name = String::from_utf8_lossy(name).into_owned();
+        let mut number = |column| match explain.column(column) {
+            ValueRef::Integer(number) => number,
             _ => 0,
         };
-        let Value::Text(name) = &row[1] else { break };
-        let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
-        program.push(Instruction { name, p: [number(2), number(3), number(4)], p5: number(6) });
+        program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p5: number(6) });
     }
     Ok(program)
 }

@@ -11,6 +11,7 @@ use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue, planted};
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
 use crate::busy::BusyWait;
+use crate::certain::KnownSchema;
 use crate::checkpoint::Checkpointer;
 use crate::error::ErrorKind;
 use crate::executor::Executor;
@@ -199,14 +200,14 @@ impl DatabaseFile {
         }
         // ATTACH creates a file that does not exist only if the connection itself was opened so.
         let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWriteCreate, false)?;
-        let open = OpenConnection::new(connection, settings)?;
+        let mut open = OpenConnection::new(connection, settings)?;
         open.take_over_checkpoints();
         if !self.is_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
         // To compile it, SQLite opens the WAL and reads the schema: three quarters of what a connection's first
         // write would cost else. What fails here fails there again, and is told there.
-        drop(open.sqlite.prepare_one("SELECT 1 FROM main.sqlite_schema"));
+        open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
         Ok(open)
     }
 

@@ -79,7 +79,10 @@ impl Cursor {
                 {
                     return Ok(Done::KeptBack(promised));
                 }
-                engine.connection()?.execute(begin.sql, &[])?;
+                let connection = engine.connection()?;
+                // What does not compile begins no transaction.
+                connection.parameter_names(&statement.sql)?;
+                connection.execute(begin.sql, &[])?;
             }
             let execution = engine.connection()?.start(&statement.sql, &values)?;
             Rows::take(execution).map(Done::Executed)
