@@ -101,6 +101,9 @@ def test_what_does_not_compile_begins_no_transaction(either, arguments):
     with pytest.raises((manyhands.OperationalError, sqlite3.OperationalError)):
         either.execute(*arguments)
     assert not either.in_transaction
+    with pytest.raises((manyhands.OperationalError, sqlite3.OperationalError)):
+        either.executemany(arguments[0], [])
+    assert not either.in_transaction
     either.execute("INSERT INTO t (b) VALUES ('a question?')")
     assert either.in_transaction
 

@@ -29,7 +29,7 @@ pub(crate) struct Certainty {
 /// The schema that SQLite has read last.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSchema {
-    /// `None` before it was asked for.
+    /// What SQLite has in memory is this one, or a newer one. `None` until somebody needs to know.
     number: Option<i64>,
     /// A state of the database that had this schema, or an older one.
     state: Option<WalIndexHeader>,
@@ -71,7 +71,7 @@ impl Connection {
             return false;
         }
         // What cannot be read or compiled fails when it is executed.
-        if !self.knows_schema() {
+        if !self.follow_schema() {
             return false;
         }
         let Ok(Some(mut prepared)) = self.look_up(sql) else { return false };
@@ -105,7 +105,7 @@ impl Connection {
 
     /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
     /// a read only when it may have changed.
-    fn knows_schema(&mut self) -> bool {
+    fn follow_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().fork_status().live;
         let known = &self.open().schema;
@@ -127,14 +127,14 @@ impl Connection {
     }
 
     fn certainty_of(&self, prepared: &Prepared) -> Option<Certainty> {
-        if prepared.route != Route::Request || !prepared.columns.is_empty() {
-            return None;
-        }
         let _own = self.own_statements();
         let program = program_of(self.sqlite(), &prepared.sql).ok()?;
         // The number of the schema that it was compiled for is in it.
-        let beginning = program.iter().find(|it| it.name == "Transaction" && it.p[0] == 0)?;
-        Some(Certainty { schema: beginning.p[2], not_null: not_null_of(&program) })
+        let beginning = program.iter().find(|it| it.name == "Transaction" && it.p[0] == 0);
+        let schema = beginning.map_or(self.open().schema.number, |it| Some(it.p[2]))?;
+        let travels = prepared.route == Route::Request && prepared.columns.is_empty();
+        let not_null = travels.then(|| not_null_of(&program)).flatten();
+        Some(Certainty { schema, not_null })
     }
 }
 
@@ -161,8 +161,11 @@ fn program_of(sqlite: &sqlite::Connection, sql: &str) -> Result<Vec<Instruction>
     let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
     let mut program = Vec::new();
     while explain.step()? == Step::Row {
-        let ValueRef::Text(name) = explain.column(1) else { break };
-        let name = String::from_utf8_lossy(name).into_owned();
+        // One that has no name is none that is known.
+        let name = match explain.column(1) {
+            ValueRef::Text(name) => String::from_utf8_lossy(name).into_owned(),
+            _ => String::new(),
+        };
         let mut number = |column| match explain.column(column) {
             ValueRef::Integer(number) => number,
             _ => 0,
@@ -360,6 +363,22 @@ mod tests {
         ] {
             let values = vec![one.clone(); count];
             assert!(!is_certain(&mut connection, sql, &values), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_no_is_remembered_too() {
+        let (_directory, mut connection) = stage();
+        for sql in [
+            "INSERT INTO plain (a) VALUES (1) RETURNING a",
+            "INSERT INTO watched VALUES (1)",
+            "DELETE FROM plain",
+        ] {
+            assert!(!is_certain(&mut connection, sql, &[]), "{sql}");
+            let prepared = connection.look_up(sql).expect(sql).expect(sql);
+            let certainty = prepared.certainty.as_ref().expect("it was looked at");
+            assert!(certainty.not_null.is_none() && certainty.schema > 0, "{certainty:?}");
+            connection.put_back(prepared);
         }
     }
 

@@ -95,6 +95,17 @@ impl Connection {
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes.
     pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        let compiled = self.compile_for_now(sql)?;
+        if let Some(prepared) = &compiled.0 {
+            // Most settings are made when they are compiled.
+            self.as_new &= prepared.facts.leaves_no_trace();
+            self.keep_handlers(&prepared.facts);
+        }
+        Ok(compiled)
+    }
+
+    /// The same, for the schema of this moment if it does not compile for an older one.
+    fn compile_for_now(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         match self.compile_now(sql) {
             // That it does not compile is something to see. SQLite has compiled it with the schema that it read
             // last: others may have made what it misses, or dropped what is in its way.

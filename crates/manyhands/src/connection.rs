@@ -332,14 +332,12 @@ impl Connection {
             Route::Request if outside && self.may_travel() => self.write(prepared, values),
             Route::Request | Route::Turn => self.step_in_turn(prepared, values),
             Route::Setting => {
-                self.as_new = false;
                 let outcome = self.step(prepared, values)?;
                 self.notice_setting(&prepared.facts)?;
                 Ok(outcome)
             }
             Route::Own if prepared.facts.transaction.is_some() => self.step_transaction(prepared),
             Route::Own | Route::Refuse(_) => {
-                self.as_new &= prepared.facts.leaves_no_trace();
                 let outcome = self.step(prepared, values)?;
                 self.notice(&prepared.facts)?;
                 Ok(outcome)

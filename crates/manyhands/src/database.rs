@@ -205,8 +205,8 @@ impl DatabaseFile {
         if !self.is_in_place() {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
-        // To compile it, SQLite opens the WAL and reads the schema: three quarters of what a connection's first
-        // write would cost else. What fails here fails there again, and is told there.
+        // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
+        // else. What fails here fails there again, and is told there.
         open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
         Ok(open)
     }

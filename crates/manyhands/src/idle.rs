@@ -7,6 +7,7 @@
 
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
@@ -43,7 +44,7 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
-    /// Equips a new connection.
+    /// Equips a new connection. It waits for nobody until it has a user.
     pub(crate) fn new(
         sqlite: sqlite::Connection,
         settings: &Settings,
@@ -62,7 +63,7 @@ impl OpenConnection {
         let hooks = Arc::<Hooks>::default();
         let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
         let compiler = Compiler::install(&sqlite, hooks);
-        let wait = BusyWait::install(&sqlite, settings.timeout);
+        let wait = BusyWait::install(&sqlite, Duration::ZERO);
         let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
         let statements = LruCache::new(capacity);
         let (last, frames) = (None, Arc::default());

@@ -61,6 +61,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.
+    pub(crate) fn keep_handlers(&self, facts: &Facts) {
+        let open = self.open();
+        match &facts.pragma {
+            Some((pragma, Some(_))) if pragma == "busy_timeout" => {
+                open.wait.reinstall(&open.sqlite)
+            }
+            Some((pragma, Some(_))) if pragma == "wal_autocheckpoint" && self.file.is_some() => {
+                open.take_over_checkpoints();
+            }
+            _ => {}
+        }
+    }
+
     /// Takes note of a setting that a PRAGMA with an argument changed.
     pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
         let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
@@ -73,17 +87,9 @@ impl Connection {
                 self.session.recursive_triggers =
                     self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
             }
-            // SQLite has put its own handler in the place of ours.
             "busy_timeout" => {
                 self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
-                let open = self.open();
-                open.wait.set(self.settings.timeout);
-                open.wait.reinstall(&open.sqlite);
-            }
-            "wal_autocheckpoint" => {
-                if self.file.is_some() {
-                    self.open().take_over_checkpoints();
-                }
+                self.open().wait.set(self.settings.timeout);
             }
             other => self.particular |= routing::makes_particular(other),
         }

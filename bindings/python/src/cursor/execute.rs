@@ -182,6 +182,8 @@ impl Cursor {
                 if let Some(begin) = begin
                     && engine.is_autocommit()
                 {
+                    // What does not compile begins no transaction.
+                    engine.parameter_names(&statement.sql)?;
                     engine.execute(begin.sql, &[])?;
                 }
                 for values in &chunk {

@@ -49,8 +49,6 @@ impl Known {
             || facts.attaches
             || facts.temp_schema;
         if about_a_session {
-            // Some settings are made when they are compiled.
-            connection.as_new = false;
             return Err(Error::refused(
                 "this statement is about a session, and an async call has none: use `transaction` or `run`, \
                  or set it when the database is opened",

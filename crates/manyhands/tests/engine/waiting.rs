@@ -144,6 +144,41 @@ fn a_timeout_names_another_program() {
     });
 }
 
+/// SQLite makes these settings when it compiles them, and before the text was refused: SQLite's own handler, or
+/// none, waited in the place of ours, also for the connection's next user.
+#[test]
+fn a_setting_that_was_only_compiled_is_not_handed_on() {
+    in_time(|| {
+        let stage = Stage::new();
+        drop(stage.database_with_items());
+        let database = impatient(&stage.path());
+        let _open = connect(&database);
+        let mut shell = Actor::sqlite(&stage.path());
+        shell.tell("BEGIN IMMEDIATE; SELECT '@held';");
+        assert_eq!(shell.hear(), "held");
+        let keys = |it: &mut Connection| stage::number(it, "PRAGMA foreign_keys");
+        let default = keys(&mut connect(&database));
+        for setting in
+            ["busy_timeout = 0", "busy_timeout = 60000", "foreign_keys = 1", "foreign_keys = 0"]
+        {
+            let mut connection = connect(&database);
+            let text = format!("PRAGMA {setting}; SELECT 1");
+            refused(connection.execute(&text, params![]), &["statement"]);
+            for _ in 0..2 {
+                let began = Instant::now();
+                refused(connection.execute(INSERT, params![]), &["timed out"]);
+                assert_waited(began);
+                drop(connection);
+                connection = connect(&database);
+                assert_eq!(keys(&mut connection), default, "{setting}");
+            }
+        }
+        shell.tell("ROLLBACK; SELECT '@free';");
+        assert_eq!(shell.hear(), "free");
+        assert!(shell.end().success());
+    });
+}
+
 /// A patient writer gets the lock when the shell is done with it.
 #[test]
 fn a_write_waits_for_another_program() {
