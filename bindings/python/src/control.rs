@@ -73,6 +73,18 @@ pub(crate) struct Begin {
     pub(crate) waits: bool,
 }
 
+impl Begin {
+    /// Begins a transaction before a statement. What does not compile begins none.
+    pub(crate) fn before(
+        self,
+        sql: &str,
+        connection: &mut manyhands::Connection,
+    ) -> Result<(), manyhands::Error> {
+        connection.parameter_names(sql)?;
+        connection.execute(self.sql, &[]).map(drop)
+    }
+}
+
 /// How a transaction ends.
 #[derive(Clone, Copy)]
 enum End {

@@ -26,6 +26,9 @@ pub(crate) struct Certainty {
     not_null: Option<Box<[usize]>>,
 }
 
+/// Does not begin with an older schema than that of this moment.
+pub(crate) const READS_SCHEMA: &str = "SELECT 1 FROM main.sqlite_schema LIMIT 1";
+
 /// The schema that SQLite has read last.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSchema {
@@ -41,7 +44,7 @@ impl KnownSchema {
     /// # Errors
     /// As SQLite fails.
     pub(crate) fn read(sqlite: &sqlite::Connection) -> Result<KnownSchema, sqlite::Error> {
-        let mut read = sqlite.prepare_one("SELECT 1 FROM main.sqlite_schema LIMIT 1")?;
+        let mut read = sqlite.prepare_one(READS_SCHEMA)?;
         let state = sqlite.fork_status().live;
         // Reads it again if it has changed in between.
         read.step()?;
@@ -76,8 +79,8 @@ impl Connection {
         }
         let Ok(Some(mut prepared)) = self.look_up(sql) else { return false };
         let schema = self.open().schema.number;
-        let is_of = |it: &&Certainty| Some(it.schema) == schema;
-        if prepared.certainty.as_ref().filter(is_of).is_none() && comes_again(&prepared) {
+        prepared.certainty.take_if(|it| Some(it.schema) != schema);
+        if prepared.certainty.is_none() && comes_again(&prepared) {
             let uses = prepared.uses;
             if uses != Uses::None {
                 // Compiled for an older schema, maybe, and executed by others since.
@@ -92,9 +95,7 @@ impl Connection {
                 self.open_mut().schema.number = Some(certainty.schema);
             }
         }
-        let schema = self.open().schema.number;
-        let certainty = prepared.certainty.as_ref().filter(|it| Some(it.schema) == schema);
-        let not_null = certainty.and_then(|it| it.not_null.as_ref());
+        let not_null = prepared.certainty.as_ref().and_then(|it| it.not_null.as_ref());
         let certain = not_null.is_some_and(|parameters| {
             values.len() == prepared.statement.parameter_count()
                 && parameters.iter().all(|&index| !is_null(&values[index]))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use manyhands_sqlite as sqlite;
 
 use crate::Error;
+use crate::certain::READS_SCHEMA;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
 use crate::optimistic::is_begin_concurrent;
@@ -136,7 +137,7 @@ impl Connection {
     pub(crate) fn has_newer_schema(&self) -> Result<bool, Error> {
         let _own = self.own_statements();
         let newer = || {
-            let mut read = self.sqlite().prepare_one("SELECT 1 FROM main.sqlite_schema LIMIT 1")?;
+            let mut read = self.sqlite().prepare_one(READS_SCHEMA)?;
             read.step()?;
             Ok(read.recompilations() > 0)
         };

@@ -79,10 +79,7 @@ impl Cursor {
                 {
                     return Ok(Done::KeptBack(promised));
                 }
-                let connection = engine.connection()?;
-                // What does not compile begins no transaction.
-                connection.parameter_names(&statement.sql)?;
-                connection.execute(begin.sql, &[])?;
+                begin.before(&statement.sql, engine.connection()?)?;
             }
             let execution = engine.connection()?.start(&statement.sql, &values)?;
             Rows::take(execution).map(Done::Executed)
@@ -182,9 +179,7 @@ impl Cursor {
                 if let Some(begin) = begin
                     && engine.is_autocommit()
                 {
-                    // What does not compile begins no transaction.
-                    engine.parameter_names(&statement.sql)?;
-                    engine.execute(begin.sql, &[])?;
+                    begin.before(&statement.sql, engine)?;
                 }
                 for values in &chunk {
                     let mut outcome = engine.execute(&statement.sql, values)?;
