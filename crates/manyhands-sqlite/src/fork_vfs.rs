@@ -22,9 +22,9 @@
 //! - SQLite's rollback compares its header with the private one, which is the same: it never "cleans"
 //!   entries of the shared hash table that belong to others.
 //! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
-//! - After a fork the page stays private while SQLite reads, and while it writes under the real write lock.
-//!   What SQLite then changes in it is copied into the shared one while the lock is held that allows it: a
-//!   read mark under its own exclusive lock, a commit under the write lock. Before any other lock
+//! - After a fork the page stays private for a while ([`PRIVATE_READS_MAX`]), while SQLite reads, and while it writes
+//!   under the real write lock. What SQLite then changes in it is copied into the shared one while the lock is held
+//!   that allows it: a read mark under its own exclusive lock, a commit under the write lock. Before any other lock
 //!   is taken, the page is shared again. So it is before SQLite locks the whole database file, as the last
 //!   connection does to checkpoint at its end: it asks for no lock of the wal-index then.
 //! - A lock that SQLite gives back is given back, also when the page cannot be shared again: the other
@@ -40,6 +40,11 @@ use crate::wal_index::{Header, READ_MARKS, View, WalIndexHeader};
 /// SQLite's number of the lock to write.
 pub(crate) const WRITE_LOCK: c_int = 0;
 const READ_LOCK_FIRST: c_int = 3;
+
+/// How many read locks a connection takes after its last fork with a private page. To refresh it costs half a
+/// microsecond each time, to share it again some twenty, and the next fork twenty more: for whoever forks now and then
+/// that is little among so many, and for whoever does not fork any more it is once.
+const PRIVATE_READS_MAX: u32 = 256;
 
 /// What came of a promotion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +100,8 @@ pub(crate) struct Fork {
     locked: Option<Header>,
     /// How often in a row SQLite took a read lock for a header that was not the newest any more.
     stale_begins: u32,
+    /// How many read locks it has taken with a private page, since the last fork.
+    reads: u32,
 }
 
 impl Fork {
@@ -174,6 +181,7 @@ impl Fork {
         }
         self.forked = true;
         self.overflowed = false;
+        self.reads = 0;
         LockAnswer::Imaginary(ffi::SQLITE_OK)
     }
 
@@ -255,7 +263,9 @@ impl Fork {
                 // writer has died between the two copies, or commits come too fast for a whole page.
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
-                if self.stale_begins >= 2 || !whole {
+                self.reads += 1;
+                let forks_no_more = self.reads >= PRIVATE_READS_MAX && !self.armed;
+                if self.stale_begins >= 2 || !whole || forks_no_more {
                     self.share();
                 }
             }
@@ -271,7 +281,7 @@ impl Fork {
 
     /// Gives the shared page back. False when that is not possible: it stays private, and can be read.
     fn share(&mut self) -> bool {
-        self.stale_begins = 0;
+        (self.stale_begins, self.reads) = (0, 0);
         self.publish();
         self.view.as_mut().is_none_or(View::share_again)
     }

@@ -148,11 +148,11 @@ impl Connection {
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.ids.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
+        if self.sqlite().is_autocommit() && !self.follow_schema() {
+            self.open_mut().ids.leave_snapshot();
+        }
         let own = self.own_statements();
         let open = self.open_mut();
-        if open.sqlite.is_autocommit() {
-            open.ids.leave_snapshot();
-        }
         let hooks = &open.compiler.hooks;
         let known = (&prepared.facts, &*prepared.columns);
         let again = || open.compiler.compile_again(&open.sqlite, &prepared.sql, known);

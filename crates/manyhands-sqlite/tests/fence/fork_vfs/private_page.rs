@@ -195,6 +195,46 @@ fn a_fork_after_a_refused_write() {
     check(&stage, &["7", "5"]);
 }
 
+/// How many bytes of the -shm file this process has mapped.
+fn mapped(stage: &Stage) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is there");
+    let name = stage.beside("shm").into_os_string().into_string().expect("a plain name");
+    let ends = maps.lines().filter(|line| line.ends_with(&name)).map(|line| {
+        let range = line.split(' ').next().and_then(|it| it.split_once('-')).expect("a range");
+        [range.0, range.1].map(|end| usize::from_str_radix(end, 16).expect("an address"))
+    });
+    ends.map(|[from, to]| to - from).sum()
+}
+
+/// Who does not fork any more pays no more for the private page than a number of reads, and then none.
+#[test]
+fn a_page_that_is_shared_again_when_there_are_no_more_forks() {
+    let stage = Stage::new();
+    let (fork, other) = (stage.connect(), stage.connect());
+    let shared = mapped(&stage);
+    become_private(&fork);
+    let page_bytes = shared - mapped(&stage);
+    assert_eq!(page_bytes, rustix::param::page_size());
+    for round in 1..=400 {
+        other.execute(&format!("UPDATE t SET n = {round} WHERE id = 2")).expect("writes");
+        assert_eq!(n(&fork, 2), round);
+        fork.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
+        assert_eq!(n(&other, 1), round);
+        // A read that meets a new commit takes its lock twice.
+        if round < 60 {
+            assert_eq!(mapped(&stage), shared - page_bytes, "after {round} reads and writes");
+        }
+    }
+    assert_eq!(mapped(&stage), shared, "it is shared again");
+    // Who forks now and then keeps it.
+    for _ in 0..4 {
+        become_private(&fork);
+        (0..200).for_each(|_| assert_eq!(n(&fork, 2), 400));
+        assert_eq!(mapped(&stage), shared - page_bytes);
+    }
+    check(&stage, &["400", "400"]);
+}
+
 /// It restarts the WAL, for which it needs the shared page itself.
 #[test]
 fn a_promoted_commit_that_restarts_the_wal() {
