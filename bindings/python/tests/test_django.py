@@ -21,6 +21,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, OperationalError, connection, connections, transaction
 from django.test import AsyncClient, Client
 from django_project import Counter, Part
+from shared_sync import WRITERS, commits_of_waiting_writers
 
 import manyhands
 from manyhands.django import read_only, retry_atomic
@@ -435,3 +436,19 @@ def test_connections_of_threads_close(database: str) -> None:
     before = threading.active_count()
     in_threads(add_one, 4)
     assert threading.active_count() == before
+
+
+def test_writers_share_a_commit(database: str) -> None:
+    def write() -> None:
+        try:
+            Part.objects.create(counter_id=1, name="Bolt")
+        finally:
+            connection.close()
+
+    assert commits_of_waiting_writers(database, write) <= WRITERS // 2
+    assert Part.objects.count() == WRITERS
+
+
+def test_sign(database: str) -> None:
+    with connection.cursor() as cursor:
+        assert cursor.execute("SELECT sign(-7), sign(0), sign(2.5), sign(NULL)").fetchone() == (-1, 0, 1, None)

@@ -11,13 +11,14 @@ from typing import Any, Iterator
 
 import pytest
 import sqlalchemy
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, func, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 import manyhands
 import manyhands.sqlalchemy
+from shared_sync import WRITERS, commits_of_waiting_writers
 
 
 class Base(DeclarativeBase):
@@ -245,3 +246,34 @@ def test_asynchronous_sessions(engine: Engine, path: Path) -> None:
         await asynchronous.dispose()
 
     asyncio.run(use())
+
+
+def test_writers_share_a_commit(engine: Engine, path: Path) -> None:
+    def write() -> None:
+        with Session(engine) as session, session.begin():
+            session.add(Counter(value=7))
+
+    assert commits_of_waiting_writers(path, write) <= WRITERS // 2
+    with Session(engine) as session:
+        assert session.scalar(select(func.count()).where(Counter.value == 7)) == WRITERS
+
+
+def test_floor_is_that_of_sqlalchemy(engine: Engine, path: Path) -> None:
+    """It answers with an integer, SQLite's own with a float."""
+    floors = select(func.floor(2.5), func.FLOOR(-2.5))
+    for _ in range(2):
+        with engine.connect() as connection:
+            row = connection.execute(floors).one()
+            assert [type(number) for number in row] == [int, int] and tuple(row) == (2, -3)
+    engine.dispose()
+    with engine.connect() as connection:
+        assert type(connection.exec_driver_sql("SELECT floor(?)", (1.5,)).scalar_one()) is int
+
+    async def ask() -> Any:
+        asynchronous = create_async_engine(f"sqlite+aiomanyhands:///{path}")
+        async with asynchronous.connect() as connection:
+            row = (await connection.execute(floors)).one()
+        await asynchronous.dispose()
+        return row
+
+    assert [type(number) for number in asyncio.run(ask())] == [int, int]

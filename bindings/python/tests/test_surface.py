@@ -250,3 +250,16 @@ def test_close_leaves_one_plain_file(path):
     plain = sqlite3.connect(path)
     assert plain.execute("SELECT v FROM t").fetchall() == [(1,)]
     plain.close()
+
+
+def test_what_distributions_build_into_sqlite(path):
+    connection = manyhands.connect(path)
+    assert connection.execute("SELECT floor(1.5), sqrt(2.25), mod(7, 4), round(pi(), 4)").fetchone() == (1, 1.5, 3, 3.1416)
+    many = range(100_000)
+    assert connection.execute(f"SELECT {'+'.join('?' * 1000)}", [1] * 1000).fetchone() == (1000,)
+    rows = ",".join("(?)" for _ in many)
+    connection.execute("CREATE TABLE t (n)")
+    connection.execute(f"INSERT INTO t VALUES {rows}", list(many))
+    connection.commit()
+    assert connection.execute("SELECT count(*), sum(n) FROM t").fetchone() == (len(many), sum(many))
+    connection.close()

@@ -66,6 +66,14 @@ impl Queue {
         reserve(self.counters_of_ids(), key_of(table), floor)
     }
 
+    /// Reserves exactly this id. False when it is not the next one that would be given.
+    pub fn reserve_this_id(&self, table: u64, id: i64) -> bool {
+        let (key, Some(next)) = (key_of(table), id.checked_add(1)) else { return false };
+        find(self.counters_of_ids(), key).is_some_and(|place| {
+            place.next_of(key) == Some(id) && place.change_next(to_word(id), to_word(next))
+        })
+    }
+
     /// True when ids of `table` were reserved, and not forgotten since.
     pub fn has_reservations(&self, table: u64) -> bool {
         let key = key_of(table);

@@ -264,7 +264,7 @@ impl Fork {
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
                 self.reads += 1;
-                let forks_no_more = self.reads >= PRIVATE_READS_MAX && !self.armed;
+                let forks_no_more = self.reads >= PRIVATE_READS_MAX;
                 if self.stale_begins >= 2 || !whole || forks_no_more {
                     self.share();
                 }

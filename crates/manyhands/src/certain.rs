@@ -105,11 +105,8 @@ impl Connection {
     }
 
     /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
-    /// a read only when it may have changed. Not while a statement reads: that may be from an older snapshot.
-    pub(crate) fn follow_schema(&mut self) -> bool {
-        if self.sqlite().transaction() != sqlite::Transaction::None {
-            return false;
-        }
+    /// a read only when it may have changed.
+    fn follow_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().fork_status().live;
         let known = &self.open().schema;
@@ -126,7 +123,6 @@ impl Connection {
         if number.is_none() || is_new && self.has_newer_schema().is_err() {
             return false;
         }
-        self.open_mut().ids.leave_snapshot();
         self.open_mut().schema = KnownSchema { number, state };
         true
     }

@@ -158,6 +158,10 @@ impl Connection {
         let mut answer = answer.map_err(|error| self.describe(error))?.0;
         if let Some(answer) = &mut answer {
             answer.route = Route::Own;
+            if let Some((_, argument)) = &mut answer.facts.pragma {
+                // All stays as it was.
+                *argument = None;
+            }
         }
         Ok((answer, used))
     }

@@ -348,7 +348,12 @@ impl Connection {
     /// A transaction begins, however the last one ended, or a name may mean another table now.
     fn notice_names(&mut self, facts: &Facts) {
         if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
-            self.open_mut().ids.leave_snapshot();
+            let outside = self.is_autocommit();
+            let ids = &mut self.open_mut().ids;
+            ids.leave_snapshot(outside);
+            if !outside && (facts.schema || facts.silent) {
+                ids.note_schema_change();
+            }
         }
     }
 

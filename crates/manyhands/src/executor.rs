@@ -294,7 +294,7 @@ impl Executor {
         self.rollback()?;
         self.busy.set(deadline.remaining());
         self.internal("BEGIN IMMEDIATE")?;
-        self.ids.leave_snapshot();
+        self.ids.leave_snapshot(true);
         self.before = self.connection.wal_index();
         self.written = TableSet::NONE;
         self.frames.store(0, Ordering::Relaxed);

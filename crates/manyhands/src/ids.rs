@@ -32,6 +32,8 @@ pub(crate) struct IdFunction {
     giving: Arc<Mutex<Option<Giving>>>,
     /// How many snapshots the connection has left: another one may have other rows.
     snapshots: u64,
+    /// The open transaction has changed the schema. One that is rolled back has the number of the one that comes then.
+    changes_schema: bool,
 }
 
 /// What the function needs while a statement runs that calls it.
@@ -47,13 +49,45 @@ struct Giving {
     given: Vec<i64>,
 }
 
-/// The highest id of a table, which the last statement of a transaction has inserted: it need not be asked for,
+/// The highest id of a table, which the last statement of a connection has inserted: it need not be asked for,
 /// as long as nothing was changed since.
 #[derive(Clone, Copy, Debug)]
 struct Highest {
     snapshot: u64,
     total_changes: i64,
     id: i64,
+}
+
+/// What a connection counted before a statement that inserts one row, perhaps.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    total_changes: i64,
+    last_insert_rowid: i64,
+}
+
+impl Before {
+    fn of(connection: &sqlite::Connection) -> Before {
+        Before {
+            total_changes: connection.total_changes(),
+            last_insert_rowid: connection.last_insert_rowid(),
+        }
+    }
+
+    /// True when the statement has changed nothing but to insert a row with this id. An upsert, or a trigger in the
+    /// row's place, changes another row, and not the last rowid.
+    fn has_inserted(self, id: i64, connection: &sqlite::Connection) -> bool {
+        let now = Before::of(connection);
+        self.last_insert_rowid != id
+            && now.last_insert_rowid == id
+            && now.total_changes == self.total_changes + 1
+    }
+}
+
+/// The id that SQLite will choose for a row, reserved.
+#[derive(Debug)]
+pub(crate) struct Foreseen {
+    id: i64,
+    before: Before,
 }
 
 /// The ids that a statement was given on its fork.
@@ -106,8 +140,8 @@ pub(crate) struct InsertWithIds {
     /// What is known of the statement as it was written is of an older schema.
     is_newer: bool,
     schema: SchemaNumber,
-    /// The schema that it was made for.
-    made_for: i64,
+    /// The number of the schema that it was made for; `None` for one that was not committed.
+    made_for: Option<i64>,
     /// The snapshot in which it was last seen to fit the schema.
     fits_in: u64,
 }
@@ -156,17 +190,59 @@ impl IdFunction {
         }
         if matches!(rewriting, Rewriting::Unknown) {
             let again = || again().filter(|it| !(asked && it.is_newer));
-            *rewriting = InsertWithIds::of(connection, sql, self.snapshots, again)
+            *rewriting = InsertWithIds::of(connection, sql, self, again)
                 .map_or(Rewriting::None, |insert| Rewriting::Some(Box::new(insert)));
         }
-        match rewriting {
-            Rewriting::Some(insert) => Some(insert),
-            _ => None,
+        rewriting.form()
+    }
+
+    /// Reserves the id that SQLite will choose for a row, if it has chosen the one before it, and nobody has reserved
+    /// another since: that need not be asked for, nor given by the function. [`IdFunction::see`] notes what came of it.
+    ///
+    /// Outside a transaction others may have inserted rows since without a reservation. Then SQLite chooses a higher
+    /// id, which somebody else may have reserved: a conflict for who has looked at it, as after an id of an
+    /// application's own.
+    pub(crate) fn foresee(
+        &self,
+        queue: &Queue,
+        insert: &InsertWithIds,
+        connection: &sqlite::Connection,
+    ) -> Option<Foreseen> {
+        let table = insert.table.as_ref()?;
+        let (known, before) = (table.known?, Before::of(connection));
+        let id = known.id.checked_add(1)?;
+        let is_now = known.total_changes == before.total_changes
+            && (known.snapshot == self.snapshots || connection.is_autocommit());
+        let reserved = is_now
+            && before.last_insert_rowid != id
+            && !insert.is_newer
+            && !insert.asks_for_null
+            && queue.reserve_this_id(table.key, id);
+        reserved.then_some(Foreseen { id, before })
+    }
+
+    /// The statement that the id was foreseen for has run, as it was written.
+    pub(crate) fn see(
+        &self,
+        queue: &Queue,
+        insert: &mut InsertWithIds,
+        Foreseen { id, before }: Foreseen,
+        connection: &sqlite::Connection,
+    ) -> GivenIds {
+        let is_the_row = before.has_inserted(id, connection);
+        if !is_the_row {
+            queue.give_back_id(insert.key, id);
         }
+        let total_changes = connection.total_changes();
+        let highest = Highest { snapshot: self.snapshots, total_changes, id };
+        if let Some(table) = &mut insert.table {
+            table.known = is_the_row.then_some(highest);
+        }
+        insert.given(if is_the_row { vec![id] } else { Vec::new() })
     }
 
     /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
-    /// in a transaction, and its own.
+    /// its own, and tells what it counts.
     pub(crate) fn run<T>(
         &self,
         queue: &Arc<Queue>,
@@ -178,10 +254,13 @@ impl IdFunction {
         let Some(mut table) = insert.table.take() else {
             return (run(&mut insert.statement), Vec::new());
         };
-        let changes = connection.map(sqlite::Connection::total_changes);
-        let last_before = connection.map(sqlite::Connection::last_insert_rowid);
+        let before = connection.map(Before::of);
+        // Outside a transaction others may have inserted higher ones.
+        let inside = connection.is_some_and(|it| !it.is_autocommit());
         let is_now = |known: &Highest| {
-            known.snapshot == self.snapshots && Some(known.total_changes) == changes
+            inside
+                && known.snapshot == self.snapshots
+                && before.is_some_and(|it| it.total_changes == known.total_changes)
         };
         let giving = Giving {
             queue: Arc::clone(queue),
@@ -201,21 +280,25 @@ impl IdFunction {
         let Some(Giving { mut table, given, .. }) = lock(&self.giving).take() else {
             return (result, Vec::new());
         };
-        if let (Some(connection), Some(changes), &[id]) = (connection, changes, &*given) {
+        if let (Some(connection), Some(before), &[id]) = (connection, before, &*given) {
             let total_changes = connection.total_changes();
-            // An upsert, or a trigger in the row's place, changes another row, and not the last rowid.
-            let inserted = last_before != Some(id) && connection.last_insert_rowid() == id;
-            let is_the_row = inserted && total_changes == changes + 1;
-            table.known =
-                is_the_row.then_some(Highest { snapshot: self.snapshots, total_changes, id });
+            let highest = Highest { snapshot: self.snapshots, total_changes, id };
+            table.known = before.has_inserted(id, connection).then_some(highest);
         }
         insert.table = Some(table);
         (result, given)
     }
 
-    /// The connection is about to read from another snapshot, or another table by a name.
-    pub(crate) fn leave_snapshot(&mut self) {
+    /// The connection is about to read from another snapshot, or another table by a name. If it is `outside` a
+    /// transaction, the last one is over, however it ended.
+    pub(crate) fn leave_snapshot(&mut self, outside: bool) {
         self.snapshots += 1;
+        self.changes_schema &= !outside;
+    }
+
+    /// The open transaction is about to change the schema.
+    pub(crate) fn note_schema_change(&mut self) {
+        self.changes_schema = true;
     }
 }
 
@@ -283,7 +366,7 @@ impl InsertWithIds {
     fn of(
         connection: &sqlite::Connection,
         sql: &str,
-        snapshot: u64,
+        ids: &IdFunction,
         again: impl FnOnce() -> Option<Again>,
     ) -> Option<InsertWithIds> {
         let mut made_for = None;
@@ -322,8 +405,8 @@ impl InsertWithIds {
             recompilations: statement.recompilations(),
             is_newer: is_newer && !planted("older-facts"),
             schema,
-            made_for,
-            fits_in: snapshot,
+            made_for: (!ids.changes_schema).then_some(made_for),
+            fits_in: ids.snapshots,
             statement,
             key,
             always_inserts: rewritten.always_inserts,
@@ -377,7 +460,7 @@ impl InsertWithIds {
         if self.fits_in != snapshot && !planted("older-form") {
             // What could not be looked at is looked at again.
             let Ok(Some(now)) = self.schema.now() else { return true };
-            if now != self.made_for {
+            if Some(now) != self.made_for {
                 return false;
             }
             self.fits_in = snapshot;
@@ -396,6 +479,14 @@ pub(crate) enum Rewriting {
 }
 
 impl Rewriting {
+    /// The rewritten form, if there is one.
+    pub(crate) fn form(&mut self) -> Option<&mut InsertWithIds> {
+        match self {
+            Rewriting::Some(insert) => Some(insert),
+            _ => None,
+        }
+    }
+
     /// True when what is known of the statement may be of an older schema than this form, or the last run of it.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self, Rewriting::Some(insert) if insert.is_newer || insert.was_recompiled())

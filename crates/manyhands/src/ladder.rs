@@ -159,7 +159,7 @@ impl Connection {
             self.put_back(rollback);
             rolled_back?;
         }
-        self.open_mut().ids.leave_snapshot();
+        self.open_mut().ids.leave_snapshot(true);
         self.end_optimistic().ok_or_else(|| Error::refused("there is no transaction to commit"))
     }
 

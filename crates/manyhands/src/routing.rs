@@ -157,7 +157,14 @@ impl Facts {
 
     /// True when a connection is as it was before, after the statement has run on it.
     pub(crate) fn leaves_no_trace(&self) -> bool {
-        let sets = matches!(self.pragma, Some((_, Some(_))));
+        let sets = match &self.pragma {
+            // It is in that mode.
+            Some((name, Some(argument))) if name == "journal_mode" => {
+                !argument.eq_ignore_ascii_case("wal")
+            }
+            Some((_, argument)) => argument.is_some(),
+            None => false,
+        };
         !self.attaches && !self.temp_schema && !sets
     }
 }
@@ -356,6 +363,8 @@ pub(crate) fn makes_particular(pragma: &str) -> bool {
             | "busy_timeout"
             | "wal_autocheckpoint"
             | "cell_size_check"
+            // ALTER TABLE alone goes by it, which runs on its own connection.
+            | "legacy_alter_table"
     )
 }
 

@@ -148,11 +148,14 @@ impl Connection {
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.ids.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
-        if self.sqlite().is_autocommit() && !self.follow_schema() {
-            self.open_mut().ids.leave_snapshot();
+        if let Some(result) = self.fetch_as_foreseen(prepared, values, &queue) {
+            return result;
         }
         let own = self.own_statements();
         let open = self.open_mut();
+        if open.sqlite.is_autocommit() {
+            open.ids.leave_snapshot(true);
+        }
         let hooks = &open.compiler.hooks;
         let known = (&prepared.facts, &*prepared.columns);
         let again = || open.compiler.compile_again(&open.sqlite, &prepared.sql, known);
@@ -167,8 +170,8 @@ impl Connection {
             prepared.columns = columns;
         }
         let shown = hooks.show(&mut prepared.statement, &prepared.sql, values);
-        let inside = (!open.sqlite.is_autocommit()).then_some(&open.sqlite);
-        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, inside, |statement| {
+        let here = Some(&open.sqlite);
+        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, here, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result
@@ -181,6 +184,23 @@ impl Connection {
         insert.note(values, given.len());
         self.given_ids = insert.given(given);
         result
+    }
+
+    /// Runs an INSERT as it was written, if the id that SQLite will choose is known, and could be reserved.
+    fn fetch_as_foreseen(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        queue: &Queue,
+    ) -> Option<Result<Vec<Row>, sqlite::Error>> {
+        let open = self.open_mut();
+        let insert = prepared.rewriting.form()?;
+        let foreseen = open.ids.foresee(queue, insert, &open.sqlite)?;
+        let result = prepared.fetch_all(values);
+        let open = self.open_mut();
+        let insert = prepared.rewriting.form()?;
+        self.given_ids = open.ids.see(queue, insert, foreseen, &open.sqlite);
+        Some(result)
     }
 
     /// The queue that gives new rowids, if the statement may need one.

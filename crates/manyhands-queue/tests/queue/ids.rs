@@ -78,6 +78,21 @@ fn an_id_is_above_its_floor() {
     }
 }
 
+/// A certain id can be reserved if it is the one that would be given.
+#[test]
+fn this_id_or_none() {
+    let place = Place::new();
+    let queue = place.join();
+    assert!(!queue.reserve_this_id(TABLE, 11), "no other is reserved");
+    assert_eq!(queue.reserve_id(TABLE, 10), Some(11));
+    for id in [11, 13, i64::MIN, i64::MAX] {
+        assert!(!queue.reserve_this_id(TABLE, id), "{id}");
+    }
+    assert!(queue.reserve_this_id(TABLE, 12));
+    assert!(!queue.reserve_this_id(TABLE, 12), "somebody has it");
+    assert_eq!(queue.reserve_id(TABLE, 10), Some(13));
+}
+
 /// The last id that was given can be given back; any other one stays a gap.
 #[test]
 fn only_the_last_id_is_given_back() {

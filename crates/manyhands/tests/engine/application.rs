@@ -628,3 +628,24 @@ fn a_database_as_bytes() {
         assert_eq!(items(&mut next), 2, "the next connection is one to the file");
     });
 }
+
+/// PRAGMAs that ask for what is so already, as most programs do when they connect.
+#[test]
+fn settings_that_change_nothing_leave_a_connection_plain() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database());
+    for sql in [
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA main.journal_mode=wal",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA synchronous = FULL",
+        "PRAGMA synchronous = OFF",
+        "PRAGMA locking_mode = EXCLUSIVE",
+    ] {
+        connection.query(sql, params![]).expect(sql);
+        assert!(connection.is_plain(), "{sql}");
+    }
+    assert_eq!(number(&mut connection, "PRAGMA synchronous"), 2, "FULL");
+    connection.query("PRAGMA cache_size = 100", params![]).expect("a setting");
+    assert!(!connection.is_plain());
+}

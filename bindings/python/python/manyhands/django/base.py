@@ -49,6 +49,24 @@ _BEGIN = {
 }
 
 
+class _WithoutSign:
+    """A connection that takes all functions but SIGN, which SQLite has itself.
+
+    With one of its own in the place of a built-in function a connection executes all of its writes itself, and they
+    share no sync with those of others.
+    """
+
+    def __init__(self, connection: Database.Connection) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def create_function(self, name: str, *arguments: Any, **named: Any) -> None:
+        if name.upper() != "SIGN":
+            self._connection.create_function(name, *arguments, **named)
+
+
 class UnitOfWork:
     """One outermost ``atomic()`` block."""
 
@@ -99,7 +117,7 @@ class DatabaseWrapper(stock.DatabaseWrapper):
     @async_unsafe
     def get_new_connection(self, conn_params: Dict[str, Any]) -> Database.Connection:
         connection = Database.connect(**conn_params)
-        register_functions(connection)
+        register_functions(_WithoutSign(connection))
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA legacy_alter_table = OFF")
         for command in self.init_commands:

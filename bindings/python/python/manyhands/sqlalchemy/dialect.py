@@ -3,13 +3,17 @@
 What always holds: an isolation level is a property of the driver's connection, so it survives the pool and ends
 with ``reset_isolation_level``, as stock levels do; a process made by ``fork()`` is handed no connection of its
 parent's.
+
+SQLAlchemy puts a function of its own in the place of SQLite's ``floor()``, which answers with a float where its own
+has an integer. A connection with such a function executes all of its writes itself, and they share no sync with those
+of others. So it gets this one with the first statement that names it.
 """
 
 from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import Any, List, MutableMapping, Optional, Type
+from typing import Any, Callable, List, MutableMapping, Optional, Type
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import event, exc, pool
@@ -29,7 +33,25 @@ _URL_KEYWORDS = ("label", "durability", "transaction_mode")
 _BEGIN = {"IMMEDIATE": "BEGIN IMMEDIATE", "OPTIMISTIC": "BEGIN CONCURRENT"}
 
 
-class _Levels:
+class _WithoutFloor:
+    """A connection that takes all functions but ``floor``; ``give_floor`` gives that to a connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.give_floor: Callable[[Any], None] = _give_nothing
+
+    def create_function(self, name: str, *arguments: Any, **named: Any) -> None:
+        if name == "floor":
+            self.give_floor = lambda connection: connection.create_function(name, *arguments, **named)
+        else:
+            self._connection.create_function(name, *arguments, **named)
+
+
+def _give_nothing(connection: Any) -> None:
+    pass
+
+
+class _Common:
     """What both dialects have in common."""
 
     supports_statement_cache = True
@@ -38,11 +60,41 @@ class _Levels:
         super().__init__(**named)
         # Of driver connections at one of the levels of _BEGIN.
         self._levels: MutableMapping[Any, str] = WeakKeyDictionary()
+        # Of driver connections that have SQLite's floor(): what gives them SQLAlchemy's.
+        self._floors: MutableMapping[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
     def create_connect_args(self, url: URL) -> Any:
         ours = {name: url.query[name] for name in _URL_KEYWORDS if name in url.query}
         positional, named = super().create_connect_args(url.difference_update_query(ours))
         return positional, {**named, **ours}
+
+    def on_connect(self) -> Callable[[Any], None]:
+        stock = super().on_connect()
+
+        def connect(dbapi_connection: Any) -> None:
+            connection = _WithoutFloor(dbapi_connection)
+            stock(connection)
+            self._floors[self.get_driver_connection(dbapi_connection)] = connection.give_floor
+
+        return connect
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        self._prepare_for(statement, context)
+        super().do_execute(cursor, statement, parameters, context)
+
+    def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        self._prepare_for(statement, context)
+        super().do_executemany(cursor, statement, parameters, context)
+
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+        self._prepare_for(statement, context)
+        super().do_execute_no_params(cursor, statement, context)
+
+    def _prepare_for(self, statement: str, context: Any) -> None:
+        if context is not None and "floor" in statement.lower():
+            connection = context.root_connection.connection
+            give_floor = self._floors.pop(connection.driver_connection, _give_nothing)
+            give_floor(connection.dbapi_connection)
 
     def get_isolation_level_values(self, dbapi_connection: Any) -> List[str]:
         return [*super().get_isolation_level_values(dbapi_connection), *_BEGIN]
@@ -105,7 +157,7 @@ class AsyncPool(_ForkAware, pool.AsyncAdaptedQueuePool):
     """See :class:`_ForkAware`."""
 
 
-class Dialect(_Levels, SQLiteDialect_pysqlite):
+class Dialect(_Common, SQLiteDialect_pysqlite):
     """``sqlite+manyhands``."""
 
     driver = "manyhands"
@@ -156,7 +208,7 @@ class AsyncAdaptedModule(AsyncAdapt_aiosqlite_dbapi):
         return AsyncAdaptedConnection(self, await_only(creator(*arguments, **named)))
 
 
-class AsyncDialect(_Levels, SQLiteDialect_aiosqlite):
+class AsyncDialect(_Common, SQLiteDialect_aiosqlite):
     """``sqlite+aiomanyhands``."""
 
     driver = "aiomanyhands"

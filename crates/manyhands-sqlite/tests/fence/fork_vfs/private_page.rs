@@ -232,7 +232,14 @@ fn a_page_that_is_shared_again_when_there_are_no_more_forks() {
         (0..200).for_each(|_| assert_eq!(n(&fork, 2), 400));
         assert_eq!(mapped(&stage), shared - page_bytes);
     }
-    check(&stage, &["400", "400"]);
+    // Transactions that only read are no forks either.
+    fork.arm_fork(true);
+    (0..400).for_each(|_| fork.execute("BEGIN; SELECT n FROM t; COMMIT").expect("reads"));
+    assert_eq!(mapped(&stage), shared);
+    fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+    assert_eq!(fork.promote_fork(), Promotion::Promoted);
+    fork.execute("COMMIT").expect("commits");
+    check(&stage, &["10", "400"]);
 }
 
 /// It restarts the WAL, for which it needs the shared page itself.

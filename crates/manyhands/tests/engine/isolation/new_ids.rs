@@ -67,6 +67,38 @@ fn after_rows_of_triggers() {
     );
 }
 
+/// The next id is foreseen, while others insert, with ids that they were given or with some of their own, and while rows
+/// go away.
+#[test]
+fn one_row_after_the_other() {
+    play(
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 3
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 4
+         A COMMIT
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 5
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 6
+         S INSERT INTO test VALUES (10, 0)
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 11
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 12
+         B BEGIN
+         B INSERT INTO test (value) VALUES (1) RETURNING id      -> 13
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 14
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 15
+         B COMMIT
+         A BEGIN IMMEDIATE
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 16
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 17
+         A SAVEPOINT s
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 18
+         A ROLLBACK TO s
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 19
+         A INSERT OR IGNORE INTO test (value) VALUES (1) RETURNING id -> 20
+         A COMMIT
+         S SELECT count(*), max(id) FROM test                    -> 16|20",
+    );
+}
+
 /// Between two transactions another program takes the next id.
 #[test]
 fn after_an_id_of_another_program() {

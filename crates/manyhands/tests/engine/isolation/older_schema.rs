@@ -283,6 +283,30 @@ fn a_column_that_it_renamed_itself() {
 }
 
 /// The column is gone that SQLite, with the schema that it knows, would find in its way: it must not say so of a
+/// A schema that was rolled back has the number of the one that comes then: what was rewritten for the first is of no
+/// use in the second.
+#[test]
+fn a_column_whose_new_name_was_rolled_back() {
+    play_on(
+        COUNTED,
+        "
+        A BEGIN IMMEDIATE
+        A ALTER TABLE test RENAME COLUMN id TO number
+        B BEGIN
+        B INSERT INTO test (v) VALUES ('y')
+        A INSERT INTO test (v) VALUES ('x')
+        A UPDATE u SET n = 1
+        A ROLLBACK
+        S CREATE INDEX by_n ON u (n)
+        A INSERT INTO test (v) VALUES ('x')
+        A BEGIN
+        A INSERT INTO test (v) VALUES ('x')
+        A COMMIT
+        B COMMIT
+        S SELECT count(*), count(DISTINCT id) FROM test    -> 3|3",
+    );
+}
+
 /// statement alone, in a turn, or in a transaction.
 #[test]
 fn a_column_that_is_in_the_way_no_more() {
