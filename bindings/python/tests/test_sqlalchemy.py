@@ -261,13 +261,10 @@ def test_writers_share_a_commit(engine: Engine, path: Path) -> None:
 def test_floor_is_that_of_sqlalchemy(engine: Engine, path: Path) -> None:
     """It answers with an integer, SQLite's own with a float."""
     floors = select(func.floor(2.5), func.FLOOR(-2.5))
-    for _ in range(2):
-        with engine.connect() as connection:
-            row = connection.execute(floors).one()
-            assert [type(number) for number in row] == [int, int] and tuple(row) == (2, -3)
-    engine.dispose()
-    with engine.connect() as connection:
-        assert type(connection.exec_driver_sql("SELECT floor(?)", (1.5,)).scalar_one()) is int
+    with engine.connect() as connection, connection.execute(select(Counter.id)) as open_cursor:
+        row = connection.execute(floors).one()
+        assert [type(number) for number in row] == [int, int] and tuple(row) == (2, -3)
+        assert len(open_cursor.all()) == 1
 
     async def ask() -> Any:
         asynchronous = create_async_engine(f"sqlite+aiomanyhands:///{path}")

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Queue, planted};
-use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::hooks::Hooks;
 use crate::mutex::lock;
@@ -54,6 +54,8 @@ struct Giving {
 #[derive(Clone, Copy, Debug)]
 struct Highest {
     snapshot: u64,
+    /// The state of the database with the row, if that was a transaction of its own.
+    committed: Option<WalIndexHeader>,
     total_changes: i64,
     id: i64,
 }
@@ -199,9 +201,8 @@ impl IdFunction {
     /// Reserves the id that SQLite will choose for a row, if it has chosen the one before it, and nobody has reserved
     /// another since: that need not be asked for, nor given by the function. [`IdFunction::see`] notes what came of it.
     ///
-    /// Outside a transaction others may have inserted rows since without a reservation. Then SQLite chooses a higher
-    /// id, which somebody else may have reserved: a conflict for who has looked at it, as after an id of an
-    /// application's own.
+    /// Outside a transaction only if nobody has committed since. Between this look and SQLite's lock another program may
+    /// do so all the same, and SQLite choose another id: a conflict for who has reserved and seen that one.
     pub(crate) fn foresee(
         &self,
         queue: &Queue,
@@ -212,7 +213,11 @@ impl IdFunction {
         let (known, before) = (table.known?, Before::of(connection));
         let id = known.id.checked_add(1)?;
         let is_now = known.total_changes == before.total_changes
-            && (known.snapshot == self.snapshots || connection.is_autocommit());
+            && if connection.is_autocommit() {
+                known.committed.is_some() && known.committed == connection.fork_status().live
+            } else {
+                known.snapshot == self.snapshots
+            };
         let reserved = is_now
             && before.last_insert_rowid != id
             && !insert.is_newer
@@ -229,16 +234,14 @@ impl IdFunction {
         Foreseen { id, before }: Foreseen,
         connection: &sqlite::Connection,
     ) -> GivenIds {
-        let is_the_row = before.has_inserted(id, connection);
-        if !is_the_row {
+        let is_given = before.last_insert_rowid != id && connection.last_insert_rowid() == id;
+        if !is_given {
             queue.give_back_id(insert.key, id);
         }
-        let total_changes = connection.total_changes();
-        let highest = Highest { snapshot: self.snapshots, total_changes, id };
         if let Some(table) = &mut insert.table {
-            table.known = is_the_row.then_some(highest);
+            table.known = self.highest_after(id, before, connection);
         }
-        insert.given(if is_the_row { vec![id] } else { Vec::new() })
+        insert.given(if is_given { vec![id] } else { Vec::new() })
     }
 
     /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
@@ -281,12 +284,31 @@ impl IdFunction {
             return (result, Vec::new());
         };
         if let (Some(connection), Some(before), &[id]) = (connection, before, &*given) {
-            let total_changes = connection.total_changes();
-            let highest = Highest { snapshot: self.snapshots, total_changes, id };
-            table.known = before.has_inserted(id, connection).then_some(highest);
+            table.known = self.highest_after(id, before, connection);
         }
         insert.table = Some(table);
         (result, given)
+    }
+
+    /// What is known of a table after a statement that has inserted this id, perhaps.
+    fn highest_after(
+        &self,
+        id: i64,
+        before: Before,
+        connection: &sqlite::Connection,
+    ) -> Option<Highest> {
+        let committed = || {
+            let status = connection.fork_status();
+            let (live, locked) = (status.live?, status.locked?);
+            // The one commit since the lock was taken is its own.
+            (live.change == locked.change.wrapping_add(1)).then_some(live)
+        };
+        before.has_inserted(id, connection).then(|| Highest {
+            snapshot: self.snapshots,
+            committed: connection.is_autocommit().then(committed).flatten(),
+            total_changes: connection.total_changes(),
+            id,
+        })
     }
 
     /// The connection is about to read from another snapshot, or another table by a name. If it is `outside` a

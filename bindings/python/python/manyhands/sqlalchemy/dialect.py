@@ -6,7 +6,7 @@ parent's.
 
 SQLAlchemy puts a function of its own in the place of SQLite's ``floor()``, which answers with a float where its own
 has an integer. A connection with such a function executes all of its writes itself, and they share no sync with those
-of others. So it gets this one with the first statement that names it.
+of others. So it keeps SQLite's, and ``func.floor()`` is compiled to what gives the integer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sqlalchemy.dialects.sqlite.aiosqlite import (
     AsyncAdapt_aiosqlite_dbapi,
     SQLiteDialect_aiosqlite,
 )
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.util import await_only
@@ -34,34 +35,33 @@ _BEGIN = {"IMMEDIATE": "BEGIN IMMEDIATE", "OPTIMISTIC": "BEGIN CONCURRENT"}
 
 
 class _WithoutFloor:
-    """A connection that takes all functions but ``floor``; ``give_floor`` gives that to a connection."""
+    """A connection that takes all functions but ``floor``."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self.give_floor: Callable[[Any], None] = _give_nothing
 
     def create_function(self, name: str, *arguments: Any, **named: Any) -> None:
-        if name == "floor":
-            self.give_floor = lambda connection: connection.create_function(name, *arguments, **named)
-        else:
+        if name != "floor":
             self._connection.create_function(name, *arguments, **named)
 
 
-def _give_nothing(connection: Any) -> None:
-    pass
+class _Compiler(SQLiteCompiler):
+    """Gives ``func.floor()`` the integers that it has with SQLAlchemy's function."""
+
+    def visit_floor_func(self, function: Any, **named: Any) -> str:
+        return f"CAST(floor{self.function_argspec(function, **named)} AS INTEGER)"
 
 
 class _Common:
     """What both dialects have in common."""
 
     supports_statement_cache = True
+    statement_compiler = _Compiler
 
     def __init__(self, **named: Any) -> None:
         super().__init__(**named)
         # Of driver connections at one of the levels of _BEGIN.
         self._levels: MutableMapping[Any, str] = WeakKeyDictionary()
-        # Of driver connections that have SQLite's floor(): what gives them SQLAlchemy's.
-        self._floors: MutableMapping[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
     def create_connect_args(self, url: URL) -> Any:
         ours = {name: url.query[name] for name in _URL_KEYWORDS if name in url.query}
@@ -70,31 +70,7 @@ class _Common:
 
     def on_connect(self) -> Callable[[Any], None]:
         stock = super().on_connect()
-
-        def connect(dbapi_connection: Any) -> None:
-            connection = _WithoutFloor(dbapi_connection)
-            stock(connection)
-            self._floors[self.get_driver_connection(dbapi_connection)] = connection.give_floor
-
-        return connect
-
-    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        self._prepare_for(statement, context)
-        super().do_execute(cursor, statement, parameters, context)
-
-    def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        self._prepare_for(statement, context)
-        super().do_executemany(cursor, statement, parameters, context)
-
-    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
-        self._prepare_for(statement, context)
-        super().do_execute_no_params(cursor, statement, context)
-
-    def _prepare_for(self, statement: str, context: Any) -> None:
-        if context is not None and "floor" in statement.lower():
-            connection = context.root_connection.connection
-            give_floor = self._floors.pop(connection.driver_connection, _give_nothing)
-            give_floor(connection.dbapi_connection)
+        return lambda dbapi_connection: stock(_WithoutFloor(dbapi_connection))
 
     def get_isolation_level_values(self, dbapi_connection: Any) -> List[str]:
         return [*super().get_isolation_level_values(dbapi_connection), *_BEGIN]

@@ -99,6 +99,61 @@ fn one_row_after_the_other() {
     );
 }
 
+/// A row goes away that the next id was foreseen behind: an id below it is somebody else's.
+#[test]
+fn behind_a_row_that_is_gone() {
+    play(
+        "B BEGIN
+         B INSERT INTO test (value) VALUES (1) RETURNING id      -> 3
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 4
+         C DELETE FROM test WHERE id = 4
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 5
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 6
+         S DELETE FROM test WHERE id > 4
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 7
+         B COMMIT
+         table -> 1|10, 2|20, 3|1, 7|1",
+    );
+}
+
+/// With AUTOINCREMENT an id that was rolled back may be given to others, and is not used twice.
+#[test]
+fn behind_a_row_that_was_rolled_back() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY AUTOINCREMENT, value);
+         INSERT INTO test VALUES (4, 0);",
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 5
+         A ROLLBACK
+         B BEGIN
+         B INSERT INTO test (value) VALUES (2) RETURNING id      -> 5
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 6
+         C DELETE FROM test WHERE id = 6
+         B COMMIT
+         A INSERT INTO test (value) VALUES (1) RETURNING id      -> 7
+         table -> 4|0, 5|2, 7|1",
+    );
+}
+
+/// A row with a trigger that writes elsewhere has its id all the same.
+#[test]
+fn a_foreseen_id_with_a_trigger() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY, value);
+         CREATE TABLE large (value);
+         CREATE TRIGGER notes AFTER INSERT ON test WHEN new.value > 10
+         BEGIN INSERT INTO large VALUES (new.value); END;",
+        "A BEGIN
+         A INSERT INTO test (value) VALUES (CASE WHEN (SELECT count(*) FROM test) = 1 THEN 11 ELSE 1 END) RETURNING id -> 1
+         A INSERT INTO test (value) VALUES (CASE WHEN (SELECT count(*) FROM test) = 1 THEN 11 ELSE 1 END) RETURNING id -> 2
+         B BEGIN
+         B INSERT INTO test (value) VALUES (5) RETURNING id      -> 3
+         B COMMIT
+         A COMMIT
+         S SELECT count(*), max(id), (SELECT count(*) FROM large) FROM test -> 3|3|1",
+    );
+}
+
 /// Between two transactions another program takes the next id.
 #[test]
 fn after_an_id_of_another_program() {

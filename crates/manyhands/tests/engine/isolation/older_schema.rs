@@ -282,7 +282,6 @@ fn a_column_that_it_renamed_itself() {
     );
 }
 
-/// The column is gone that SQLite, with the schema that it knows, would find in its way: it must not say so of a
 /// A schema that was rolled back has the number of the one that comes then: what was rewritten for the first is of no
 /// use in the second.
 #[test]
@@ -307,6 +306,7 @@ fn a_column_whose_new_name_was_rolled_back() {
     );
 }
 
+/// The column is gone that SQLite, with the schema that it knows, would find in its way: it must not say so of a
 /// statement alone, in a turn, or in a transaction.
 #[test]
 fn a_column_that_is_in_the_way_no_more() {
