@@ -45,7 +45,7 @@ impl LeaderWord {
         self.holder().is_none()
     }
 
-    fn holder(self) -> Option<u16> {
+    pub(crate) fn holder(self) -> Option<u16> {
         ((self.0 >> 8 & 0xFFFF) as u16).checked_sub(1)
     }
 

@@ -93,6 +93,12 @@ impl Queue {
         self.region.has_other_members()
     }
 
+    /// True when another process leads, or died while it did: who leads is a member, and to see it takes no
+    /// system call.
+    pub fn is_led_by_another(&self) -> bool {
+        self.leader_word().holder().is_some_and(|holder| holder != self.region.member())
+    }
+
     /// True when nobody leads and nobody waits.
     pub fn is_idle(&self) -> bool {
         let shared = self.region.shared();

@@ -13,6 +13,7 @@
 //! file system: [`JoinError`] says which. The file may be deleted or overwritten later: see
 //! [`Region::is_sound`].
 
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use core::time::Duration;
 use std::fs::{File, OpenOptions};
@@ -359,6 +360,10 @@ fn map(file: &File) -> io::Result<NonNull<Shared>> {
     // advice, so an error is none.
     // SAFETY: the mapping made above, whole; this advice changes no content.
     unsafe { libc::madvise(address, FILE_BYTES, libc::MADV_RANDOM) };
+    // Every member writes to all pages of the header and the ring: one call costs less than two faults for each.
+    // Linux 5.14 and later; only advice too.
+    // SAFETY: as above.
+    unsafe { libc::madvise(address, offset_of!(Shared, in_use), libc::MADV_POPULATE_WRITE) };
     Ok(NonNull::new(address.cast()).expect("mmap chose no address for itself but null"))
 }
 

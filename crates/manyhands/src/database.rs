@@ -192,7 +192,7 @@ impl DatabaseFile {
         if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
         }
-        if !self.was_in_place(self.now_ns()) {
+        if !self.was_in_place(limits::LOOK_EVERY) {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
         if let Some(open) = self.idle.take(settings) {
@@ -234,9 +234,9 @@ impl DatabaseFile {
         is_in_place
     }
 
-    /// The same, some milliseconds before `now_ns` at most.
-    fn was_in_place(&self, now_ns: u64) -> bool {
-        is_recent(&self.in_place_ns, now_ns) || self.is_in_place()
+    /// The same, or it did so a `moment` ago at most.
+    fn was_in_place(&self, moment: Duration) -> bool {
+        is_recent(&self.in_place_ns, self.now_ns(), moment) || self.is_in_place()
     }
 
     /// When it was `looked`, the path led to the file.
@@ -252,9 +252,10 @@ impl DatabaseFile {
     /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
     /// it is not to be used again.
     pub(crate) fn may_close(&self) -> bool {
+        let queue = self.queue();
         self.failed.load(Ordering::Relaxed)
-            || !self.was_in_place(self.now_ns())
-            || !self.queue().has_other_members()
+            || !self.was_in_place(limits::LOOK_BEFORE_CLOSING)
+            || !(queue.is_led_by_another() || queue.has_other_members())
     }
 
     /// Closes the connections: when the last of all processes is closed, SQLite checkpoints the WAL and
@@ -318,10 +319,10 @@ impl DatabaseFile {
     /// Looks, every few milliseconds, whether the files are still in their places.
     fn look_around(&self, queue: &Queue) -> Result<(), Error> {
         let now_ns = self.now_ns();
-        if !self.was_in_place(now_ns) {
+        if !self.was_in_place(limits::LOOK_EVERY) {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
         }
-        if !is_recent(&self.queue_in_place_ns, now_ns) {
+        if !is_recent(&self.queue_in_place_ns, now_ns, limits::LOOK_EVERY) {
             if !queue.is_in_place() {
                 queue.retire();
             }
@@ -334,7 +335,7 @@ impl DatabaseFile {
     /// ask: with a thousand processes that have the file open, to look costs more than a request.
     pub(crate) fn has_foreign_connections(&self) -> bool {
         let now_ns = self.now_ns();
-        if !is_recent(&self.foreign_ns, now_ns) {
+        if !is_recent(&self.foreign_ns, now_ns, limits::LOOK_EVERY) {
             let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
             self.foreign.store(foreign, Ordering::Relaxed);
             self.foreign_ns.store(now_ns, Ordering::Relaxed);
@@ -399,9 +400,9 @@ impl DatabaseFile {
 }
 
 /// True when something was looked at so lately that it need not be looked at again.
-fn is_recent(at_ns: &AtomicU64, now_ns: u64) -> bool {
+fn is_recent(at_ns: &AtomicU64, now_ns: u64, moment: Duration) -> bool {
     let at_ns = at_ns.load(Ordering::Relaxed);
-    at_ns != 0 && now_ns.saturating_sub(at_ns) < limits::LOOK_EVERY.as_nanos() as u64
+    at_ns != 0 && now_ns.saturating_sub(at_ns) < moment.as_nanos() as u64
 }
 
 /// The executor, in the hands of the leader.

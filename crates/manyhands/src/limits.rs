@@ -72,6 +72,11 @@ pub(crate) const FATE_TIME_MAX: Duration = Duration::from_secs(5);
 /// database and the queue file are still where they were.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// How long ago the database was last seen in its place when closing looks again. One that was deleted or
+/// replaced later than that, and just before the last connection to it was closed, keeps its disk space until the
+/// process opens another, or ends.
+pub(crate) const LOOK_BEFORE_CLOSING: Duration = Duration::from_secs(1);
+
 /// Which part of the time the write lock is left free while another SQLite program has the database
 /// open: that program polls, some 58 times in its usual five seconds, so one in five tries must
 /// succeed for all of its writes to.

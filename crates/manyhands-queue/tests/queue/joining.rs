@@ -25,6 +25,19 @@ fn the_last_member_removes_the_file() {
     assert!(!place.path().exists());
 }
 
+/// Who leads is a member, and is so for the others alone.
+#[test]
+fn a_leader_is_another_for_the_others() {
+    let place = Place::new();
+    let (first, second) = (place.join(), place.join());
+    let led_by_another = || (first.is_led_by_another(), second.is_led_by_another());
+    assert_eq!(led_by_another(), (false, false));
+    let lead = first.try_lead("first").unwrap();
+    assert_eq!(led_by_another(), (false, true));
+    lead.release();
+    assert_eq!(led_by_another(), (false, false));
+}
+
 /// The first member switches the database to WAL mode. When that fails nobody has joined, and the
 /// next one is the first again.
 #[test]
