@@ -11,6 +11,7 @@ from typing import Any, Iterator
 
 import pytest
 import sqlalchemy
+from shared_sync import WRITERS, commits_of_waiting_writers
 from sqlalchemy import Engine, create_engine, func, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
@@ -18,7 +19,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sess
 
 import manyhands
 import manyhands.sqlalchemy
-from shared_sync import WRITERS, commits_of_waiting_writers
 
 
 class Base(DeclarativeBase):
