@@ -13,7 +13,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
-use crate::kept_back::Promised;
+use crate::kept_back::{Engine, Promised};
 use crate::row::Description;
 use crate::rows::Shown;
 
@@ -47,6 +47,8 @@ enum Rowcount {
     Known(i64),
     /// Those of `executemany`, and what others of them have changed.
     Of(Vec<Outcome>, u64),
+    /// Of a statement that was kept back.
+    Promised(Promised),
 }
 
 impl Default for Rowcount {
@@ -175,14 +177,15 @@ impl Cursor {
     /// transaction, what was asked for counts as seen.
     #[getter]
     fn rowcount(&self, py: Python<'_>) -> PyResult<i64> {
+        self.learn_promised(py)?;
         let (connection, outcomes, known) = {
             let state = lock(&self.state);
             match (&state.connection, &state.rowcount) {
                 (_, Rowcount::Known(count)) => return Ok(*count),
-                (None, _) => return Ok(-1),
                 (Some(connection), Rowcount::Of(outcomes, known)) => {
                     (connection.clone_ref(py), outcomes.clone(), *known)
                 }
+                _ => return Ok(-1),
             }
         };
         // The last is the first to be asked: it makes all of its transaction certain.
@@ -318,6 +321,27 @@ impl Cursor {
             let old = std::mem::replace(&mut lock(&self.state).row_factory, factory);
             drop(old);
         }
+    }
+
+    /// Has a statement executed that was kept back, for what it changes.
+    fn learn_promised(&self, py: Python<'_>) -> PyResult<()> {
+        let (connection, promised) = {
+            let state = lock(&self.state);
+            match (&state.connection, &state.rowcount) {
+                (Some(connection), Rowcount::Promised(promised)) => {
+                    (connection.clone_ref(py), Promised::clone(promised))
+                }
+                _ => return Ok(()),
+            }
+        };
+        if promised.get().is_none() && connection.get().check_open().is_ok() {
+            connection.get().call_engine_from_any_thread(py, Engine::settle)?;
+        }
+        // Never executed, if its transaction failed.
+        let outcome = promised.get().cloned();
+        lock(&self.state).rowcount =
+            outcome.map_or(Rowcount::default(), |outcome| Rowcount::Of(vec![outcome], 0));
+        Ok(())
     }
 
     pub(crate) fn description_of(&self, py: Python<'_>) -> Option<Description> {

@@ -1,13 +1,14 @@
-//! Transactions that are one INSERT, kept back until they go on or commit.
+//! Transactions that are one write, kept back until they go on or commit.
 //!
-//! `execute("INSERT …")` and `commit()` are what most programs call. Between the two the INSERT would be executed on a
-//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::is_certain`]) shows nobody
+//! `execute("UPDATE …")` and `commit()` are what most programs call. Between the two the UPDATE would be executed on a
+//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::foresee`]) shows nobody
 //! that it was not executed yet: with `commit()` it is executed as a write of its own, and before anything else
-//! that the connection is called for, as it would have been, after BEGIN.
+//! that the connection is called for, as it would have been, after BEGIN. To ask how many rows it has changed is such
+//! a call, but for an INSERT of one row.
 
 use std::sync::{Arc, OnceLock};
 
-use manyhands::{Error, Outcome, SessionCounts, Value};
+use manyhands::{Error, Foreseen, Outcome, Value};
 
 /// What a statement will have done, once it has been executed.
 pub(crate) type Promised = Arc<OnceLock<Outcome>>;
@@ -37,20 +38,31 @@ impl Engine {
     /// As the transaction that was kept back fails. When it has to wait too long, or is interrupted, it is still kept
     /// back; after any other error it is over.
     pub(crate) fn connection(&mut self) -> Result<&mut manyhands::Connection, Error> {
-        if let Some(kept) = self.kept.take() {
-            let executed = self.go_on(&kept);
-            self.note(kept, executed)?;
-        }
+        self.go_on(None)?;
         Ok(&mut self.connection)
     }
 
-    fn go_on(&mut self, kept: &KeptBack) -> Result<Outcome, Error> {
-        self.connection.execute(kept.begin, &[])?;
-        let inserted = self.connection.execute(&kept.sql, &kept.values);
-        if inserted.is_err() && !self.connection.is_autocommit() {
+    /// Executes what is kept back in its turn to write, so that what it changes cannot change any more.
+    ///
+    /// # Errors
+    /// See `connection`.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.go_on(Some("BEGIN IMMEDIATE"))
+    }
+
+    fn go_on(&mut self, begin: Option<&str>) -> Result<(), Error> {
+        let Some(kept) = self.kept.take() else { return Ok(()) };
+        let executed = self.begin_with(begin.unwrap_or(kept.begin), &kept);
+        self.note(kept, executed)
+    }
+
+    fn begin_with(&mut self, begin: &str, kept: &KeptBack) -> Result<Outcome, Error> {
+        self.connection.execute(begin, &[])?;
+        let executed = self.connection.execute(&kept.sql, &kept.values);
+        if executed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute("ROLLBACK", &[])?;
         }
-        inserted
+        executed
     }
 
     /// Notes what came of a statement that was kept back.
@@ -73,10 +85,11 @@ impl Engine {
         begin: &'static str,
         sql: &str,
         values: &[Value],
-    ) -> Option<Promised> {
-        if self.is_in_transaction() || !self.connection.is_certain(sql, values) {
+    ) -> Option<(Promised, Foreseen)> {
+        if self.is_in_transaction() {
             return None;
         }
+        let foreseen = self.connection.foresee(sql, values)?;
         let outcome = Promised::default();
         self.kept = Some(KeptBack {
             begin,
@@ -84,7 +97,7 @@ impl Engine {
             values: values.to_vec(),
             outcome: Arc::clone(&outcome),
         });
-        Some(outcome)
+        Some((outcome, foreseen))
     }
 
     pub(crate) fn is_in_transaction(&self) -> bool {
@@ -126,16 +139,7 @@ impl Engine {
         &mut self.connection
     }
 
-    /// What the session has counted, with what is kept back.
-    pub(crate) fn counts(&self) -> SessionCounts {
-        let counts = self.connection.session_counts();
-        if self.kept.is_none() {
-            return counts;
-        }
-        SessionCounts { changes: 1, total_changes: counts.total_changes + 1, ..counts }
-    }
-
-    /// Executes what is kept back, if somebody may ask for its rowid when the connection is closed.
+    /// Executes what is kept back, if somebody may ask for its outcome when the connection is closed.
     pub(crate) fn keep_promise(&mut self) {
         if self.kept.as_ref().is_some_and(|kept| Arc::strong_count(&kept.outcome) > 1) {
             let _ = self.connection();

@@ -58,6 +58,7 @@ mod turn;
 mod optimistic;
 mod caution;
 mod certain;
+mod program;
 mod log;
 mod observe;
 mod cursor;
@@ -98,6 +99,7 @@ pub mod foreign_bytes;
 
 pub use backup::Backup;
 pub use blob::Blob;
+pub use certain::Foreseen;
 pub use connection::Connection;
 pub use cursor::{Cursor, Execution};
 pub use database::Database;

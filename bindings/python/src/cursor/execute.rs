@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands::{Execution, Value};
+use manyhands::{Execution, Foreseen, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -55,7 +55,7 @@ impl Cursor {
 /// What became of a statement.
 enum Done {
     Executed(Rows),
-    KeptBack(Promised),
+    KeptBack(Promised, Foreseen),
 }
 
 impl Cursor {
@@ -75,9 +75,9 @@ impl Cursor {
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin.filter(|_| !engine.is_in_transaction()) {
                 if !begin.waits
-                    && let Some(promised) = engine.keep_back(begin.sql, &statement.sql, &values)
+                    && let Some(kept) = engine.keep_back(begin.sql, &statement.sql, &values)
                 {
-                    return Ok(Done::KeptBack(promised));
+                    return Ok(Done::KeptBack(kept.0, kept.1));
                 }
                 begin.before(&statement.sql, engine.connection()?)?;
             }
@@ -86,9 +86,12 @@ impl Cursor {
         })?;
         match done {
             Done::Executed(rows) => self.show(py, &connection, statement, rows),
-            Done::KeptBack(promised) => {
+            Done::KeptBack(promised, foreseen) => {
                 let mut state = lock(&self.state);
-                state.rowcount = Rowcount::Known(1);
+                state.rowcount = match foreseen {
+                    Foreseen::OneRow => Rowcount::Known(1),
+                    Foreseen::Success => Rowcount::Promised(Promised::clone(&promised)),
+                };
                 state.lastrowid = Lastrowid::Promised(promised);
                 Ok(())
             }

@@ -1,0 +1,353 @@
+//! SQLite's own program of a statement (<https://sqlite.org/opcode.html>), read for what comes of it whenever it is
+//! executed: whether it can end with an error, and whether it adds one row.
+//!
+//! An instruction that is not known here can fail. So can NOT NULL, which is foreseen from the values where these are
+//! known, or where a number is added to what the column holds already.
+
+use std::collections::BTreeMap;
+
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
+
+/// One instruction of a program.
+struct Instruction {
+    name: String,
+    p: [i64; 3],
+    p5: i64,
+}
+
+/// A statement's program. The index of an instruction is its address.
+pub(crate) struct Program(Vec<Instruction>);
+
+/// A program that ends without an error, but for the system's: by a full disk or table, or damage.
+#[derive(Debug)]
+pub(crate) struct Unfailing {
+    /// It adds one row, and changes no other.
+    pub(crate) adds_one_row: bool,
+    /// It is so if these parameters are what they must be; the first has index 0.
+    needs: Box<[(usize, Need)]>,
+}
+
+/// What a parameter must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    NotNull,
+    /// A number that, added to any other, gives a number.
+    Finite,
+    Integer,
+}
+
+impl Unfailing {
+    /// True if it is so with these values.
+    pub(crate) fn with(&self, values: &[Value]) -> bool {
+        self.needs.iter().all(|&(index, need)| match (&values[index], need) {
+            (Value::Integer(_), _) => true,
+            (Value::Real(number), Need::Finite) => number.is_finite(),
+            // SQLite binds NULL for what is not a number.
+            (Value::Real(number), Need::NotNull) => !number.is_nan(),
+            (Value::Null, _) | (_, Need::Finite | Need::Integer) => false,
+            (_, Need::NotNull) => true,
+        })
+    }
+}
+
+/// What an instruction leaves in a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Parameter(usize),
+    /// An integer, or another constant that is not NULL.
+    Integer,
+    Constant,
+    /// Of a cursor, and the place of the column in its record.
+    Column(i64, i64),
+    /// Of two registers.
+    Sum(i64, i64),
+    /// What is in another register.
+    Copy(i64),
+    /// Anything, NULL included.
+    Unknown,
+}
+
+/// What each register is given, by all instructions that write it, and their addresses.
+type Registers = BTreeMap<i64, Vec<(usize, Given)>>;
+
+impl Program {
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub(crate) fn of(sqlite: &sqlite::Connection, sql: &str) -> Result<Program, sqlite::Error> {
+        let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
+        let mut program = Vec::new();
+        while explain.step()? == Step::Row {
+            // One that has no name is none that is known.
+            let name = match explain.column(1) {
+                ValueRef::Text(name) => String::from_utf8_lossy(name).into_owned(),
+                _ => String::new(),
+            };
+            let mut number = |column| match explain.column(column) {
+                ValueRef::Integer(number) => number,
+                _ => 0,
+            };
+            program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p5: number(6) });
+        }
+        Ok(Program(program))
+    }
+
+    /// The number of the schema `main` that it was compiled for, if it is in it.
+    pub(crate) fn schema(&self) -> Option<i64> {
+        let beginning = self.0.iter().find(|it| it.name == "Transaction" && it.p[0] == 0);
+        beginning.map(|it| it.p[2])
+    }
+
+    /// `None` when it may fail with any values.
+    pub(crate) fn unfailing(&self) -> Option<Unfailing> {
+        let mut registers = Registers::new();
+        for (address, instruction) in self.0.iter().enumerate() {
+            for (register, given) in writes_of(instruction)? {
+                registers.entry(register).or_default().push((address, given));
+            }
+        }
+        let mut needs = Vec::new();
+        let mut need = |given: &[Given], what: Need| {
+            for number in given {
+                match *number {
+                    Given::Integer => {}
+                    Given::Parameter(index) => needs.push((index, what)),
+                    _ => return None,
+                }
+            }
+            Some(())
+        };
+        let found = |register, address| self.given(&registers, register, address);
+        for (address, instruction) in self.named("MustBeInt") {
+            need(&found(instruction.p[0], address)?, Need::Integer)?;
+        }
+        let holding = self.columns_not_null();
+        let is_held = |given: &[Given]| given.iter().all(|it| holding.contains(it));
+        for (address, instruction) in self.named("HaltIfNull") {
+            for (address, given) in self.makers(&registers, instruction.p[2], address)? {
+                match given {
+                    Given::Integer | Given::Constant => {}
+                    Given::Parameter(_) => need(&[given], Need::NotNull)?,
+                    Given::Sum(left, right) => {
+                        let (left, right) = (found(left, address)?, found(right, address)?);
+                        let number = match (is_held(&left), is_held(&right)) {
+                            (true, _) => right,
+                            (_, true) => left,
+                            _ => return None,
+                        };
+                        need(&number, Need::Finite)?;
+                    }
+                    Given::Column(..) | Given::Copy(_) | Given::Unknown => return None,
+                }
+            }
+        }
+        Some(Unfailing { adds_one_row: self.adds_one_row(), needs: needs.into() })
+    }
+
+    fn named(&self, name: &'static str) -> impl Iterator<Item = (usize, &Instruction)> {
+        self.0.iter().enumerate().filter(move |(_, it)| it.name == name)
+    }
+
+    /// What may be in a register at an address.
+    fn given(&self, registers: &Registers, register: i64, address: usize) -> Option<Vec<Given>> {
+        let makers = self.makers(registers, register, address)?;
+        Some(makers.into_iter().map(|(_, given)| given).collect())
+    }
+
+    /// The instructions that may have made what is in a register at an address, wherever it was copied from.
+    fn makers(
+        &self,
+        registers: &Registers,
+        register: i64,
+        address: usize,
+    ) -> Option<Vec<(usize, Given)>> {
+        let mut open = self.writers(registers, register, address)?;
+        let mut made = Vec::new();
+        // Copies could go round in circles.
+        for _ in 0..self.0.len() {
+            let Some((address, given)) = open.pop() else { return Some(made) };
+            match given {
+                Given::Copy(source) => open.extend(self.writers(registers, source, address)?),
+                _ => made.push((address, given)),
+            }
+        }
+        None
+    }
+
+    /// The instructions that may have written a register before an address: the last one, where nothing jumps in between,
+    /// or all.
+    fn writers(
+        &self,
+        registers: &Registers,
+        register: i64,
+        address: usize,
+    ) -> Option<Vec<(usize, Given)>> {
+        let writers = registers.get(&register)?;
+        let is_entered = |address: usize| {
+            let from_elsewhere = |it: &Instruction| usize::try_from(it.p[1]) == Ok(address);
+            self.0.iter().any(|it| jumps(&it.name) && from_elsewhere(it))
+        };
+        for before in (0..address).rev() {
+            if is_entered(before + 1) || leaves(&self.0[before].name) {
+                break;
+            }
+            if let Some(last) = writers.iter().find(|(writer, _)| *writer == before) {
+                return Some(vec![*last]);
+            }
+        }
+        Some(writers.clone())
+    }
+
+    /// Columns that hold no NULL, since none may be written there: the registers from which a row is made are in the
+    /// order of its columns.
+    fn columns_not_null(&self) -> Vec<Given> {
+        let mut columns = Vec::new();
+        for (_, row) in self.counting() {
+            let [cursor, record, _] = row.p;
+            let mut made = self.0.iter().filter(|it| it.name == "MakeRecord" && it.p[2] == record);
+            if let (Some(made), None) = (made.next(), made.next()) {
+                let [first, count, _] = made.p;
+                let places = self.named("HaltIfNull").map(|(_, it)| it.p[2] - first);
+                let places = places.filter(|place| (0..count).contains(place));
+                columns.extend(places.map(|place| Given::Column(cursor, place)));
+            }
+        }
+        columns
+    }
+
+    /// The instructions that write a row which counts as a change.
+    fn counting(&self) -> impl Iterator<Item = (usize, &Instruction)> {
+        /// In P5 of such an Insert.
+        const COUNTS: i64 = 1;
+        let instructions = self.0.iter().enumerate();
+        instructions.filter(|(_, it)| it.name == "Insert" && it.p5 & COUNTS != 0)
+    }
+
+    /// An instruction that is not known here is one that may change another row, or branch to where the row is not added.
+    fn adds_one_row(&self) -> bool {
+        let position = |name: &str| self.0.iter().position(|it| it.name == name);
+        let (Some(_), Some(beginning)) = (position("NewRowid"), position("Transaction")) else {
+            return false;
+        };
+        let mut counting = self.counting().map(|(address, _)| address);
+        let (Some(added), None) = (counting.next(), counting.next()) else { return false };
+        self.0.iter().enumerate().all(|(address, instruction)| {
+            let is_row_added = || {
+                let target = usize::try_from(instruction.p[1]).unwrap_or(usize::MAX);
+                match address {
+                    // The program begins at its end, with what is prepared once.
+                    0 => target == beginning,
+                    _ if address > beginning => target > beginning || target == 1,
+                    _ => address > added && target > added && target < beginning,
+                }
+            };
+            match instruction.name.as_str() {
+                "Variable" | "Integer" | "Int64" | "Real" | "String8" | "Blob" | "Null"
+                | "SoftNull" | "Copy" | "SCopy" | "IntCopy" | "AddImm" | "MemMax" | "Affinity"
+                | "MakeRecord" | "NewRowid" | "Rowid" | "Column" | "Insert" | "IdxInsert"
+                | "Close" | "OpenRead" | "OpenWrite" | "Transaction" | "Halt" | "HaltIfNull" => {
+                    true
+                }
+                "Init" | "Goto" | "Next" | "Rewind" | "Le" | "Ne" | "NotNull" => is_row_added(),
+                _ => false,
+            }
+        })
+    }
+}
+
+/// The registers that an instruction writes. `None` if it may end the program with an error.
+fn writes_of(instruction: &Instruction) -> Option<Vec<(i64, Given)>> {
+    let [p1, p2, p3] = instruction.p;
+    let unknown = |registers: core::ops::RangeInclusive<i64>| {
+        registers.map(|register| (register, Given::Unknown)).collect()
+    };
+    let writes: Vec<(i64, Given)> = match instruction.name.as_str() {
+        "Variable" => vec![(p2, Given::Parameter(usize::try_from(p1 - 1).ok()?))],
+        "Integer" | "Int64" => vec![(p2, Given::Integer)],
+        "Real" | "String8" | "Blob" => vec![(p2, Given::Constant)],
+        "Column" => vec![(p3, Given::Column(p1, p2))],
+        "Add" | "Subtract" => vec![(p3, Given::Sum(p1, p2))],
+        "Multiply" | "Divide" | "Remainder" | "BitAnd" | "BitOr" | "ShiftLeft" | "ShiftRight"
+        | "And" | "Or" | "MakeRecord" => unknown(p3..=p3),
+        "SCopy" => vec![(p2, Given::Copy(p1))],
+        "Copy" => (0..=p3).map(|n| (p2 + n, Given::Copy(p1 + n))).collect(),
+        "Not" | "BitNot" | "IntCopy" | "Rowid" | "IdxRowid" | "RowData" | "IsTrue"
+        | "ZeroOrNull" | "BeginSubrtn" => unknown(p2..=p2),
+        "NewRowid" => vec![(p2, Given::Integer), (p3, Given::Unknown)],
+        "SoftNull" | "AddImm" | "MemMax" | "InitCoroutine" | "EndCoroutine" | "Yield" | "IfPos"
+        | "IfNotZero" | "DecrJumpZero" => unknown(p1..=p1),
+        "Null" => unknown(p2..=p2.max(p3)),
+        // In place, and what is not NULL remains so.
+        "Affinity" | "RealAffinity" | "MustBeInt" => Vec::new(),
+        // Of the main database alone.
+        "OpenRead" | "OpenWrite" if p3 == 0 => Vec::new(),
+        "Transaction" if p1 == 0 => Vec::new(),
+        // With P1, it is an error.
+        "Halt" if p1 == 0 => Vec::new(),
+        "OpenEphemeral" | "Close" | "NullRow" | "Insert" | "IdxInsert" | "Delete" | "IdxDelete"
+        | "Clear" | "SeekScan" | "SeekHit" | "DeferredSeek" | "FinishSeek" | "HaltIfNull"
+        | "Return" | "Noop" => Vec::new(),
+        name if jumps(name) => Vec::new(),
+        _ => return None,
+    };
+    Some(writes)
+}
+
+/// True for an instruction that may go on at P2.
+fn jumps(name: &str) -> bool {
+    matches!(
+        name,
+        "Init"
+            | "Goto"
+            | "Once"
+            | "InitCoroutine"
+            | "Yield"
+            | "Rewind"
+            | "Last"
+            | "Next"
+            | "Prev"
+            | "SeekRowid"
+            | "NotExists"
+            | "SeekLT"
+            | "SeekLE"
+            | "SeekGE"
+            | "SeekGT"
+            | "SeekScan"
+            | "IfNoHope"
+            | "Found"
+            | "NotFound"
+            | "NoConflict"
+            | "IdxLT"
+            | "IdxLE"
+            | "IdxGT"
+            | "IdxGE"
+            | "Eq"
+            | "Ne"
+            | "Lt"
+            | "Le"
+            | "Gt"
+            | "Ge"
+            | "If"
+            | "IfNot"
+            | "IfPos"
+            | "IfNotZero"
+            | "DecrJumpZero"
+            | "IsNull"
+            | "NotNull"
+            | "MustBeInt"
+    )
+}
+
+/// True for an instruction after which what follows it is not next, or not before other instructions.
+fn leaves(name: &str) -> bool {
+    matches!(
+        name,
+        "Init"
+            | "Goto"
+            | "Halt"
+            | "InitCoroutine"
+            | "EndCoroutine"
+            | "Yield"
+            | "BeginSubrtn"
+            | "Return"
+    )
+}
