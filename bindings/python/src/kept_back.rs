@@ -1,14 +1,19 @@
-//! Transactions that are one write, kept back until they go on or commit.
+//! Transactions that are kept back until they are asked something or commit.
 //!
 //! `execute("UPDATE …")` and `commit()` are what most programs call. Between the two the UPDATE would be executed on a
 //! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::foresee`]) shows nobody
-//! that it was not executed yet: with `commit()` it is executed as a write of its own, and before anything else
-//! that the connection is called for, as it would have been, after BEGIN. To ask how many rows it has changed is such
-//! a call, but for an INSERT of one row.
+//! that it was not executed yet, and so do several: with `commit()` they are executed as one write, and before
+//! anything else that the connection is called for, as they would have been, after BEGIN. To ask how many rows one has
+//! changed is such a call, but for an INSERT of one row.
 
 use std::sync::{Arc, OnceLock};
 
 use manyhands::{Error, Foreseen, Outcome, Value};
+
+use crate::statement::Statement;
+
+/// Statements of a transaction that are kept back at most; after more it is executed, as what loads in bulk.
+const STATEMENTS_MAX: usize = 64;
 
 /// What a statement will have done, once it has been executed.
 pub(crate) type Promised = Arc<OnceLock<Outcome>>;
@@ -19,9 +24,13 @@ pub(crate) struct Engine {
     kept: Option<KeptBack>,
 }
 
-/// The only statement of its transaction.
+/// All of a transaction so far.
 struct KeptBack {
     begin: &'static str,
+    statements: Vec<Write>,
+}
+
+struct Write {
     sql: String,
     values: Vec<Value>,
     outcome: Promised,
@@ -52,23 +61,28 @@ impl Engine {
 
     fn go_on(&mut self, begin: Option<&str>) -> Result<(), Error> {
         let Some(kept) = self.kept.take() else { return Ok(()) };
-        let executed = self.begin_with(begin.unwrap_or(kept.begin), &kept);
+        let executed = self.begin_with(begin.unwrap_or(kept.begin), &kept.statements);
         self.note(kept, executed)
     }
 
-    fn begin_with(&mut self, begin: &str, kept: &KeptBack) -> Result<Outcome, Error> {
+    fn begin_with(&mut self, begin: &str, kept: &[Write]) -> Result<Vec<Outcome>, Error> {
         self.connection.execute(begin, &[])?;
-        let executed = self.connection.execute(&kept.sql, &kept.values);
-        if executed.is_err() && !self.connection.is_autocommit() {
+        let execute = |it: &Write| self.connection.execute(&it.sql, &it.values);
+        let executed = kept.iter().map(execute).collect();
+        if Result::is_err(&executed) && !self.connection.is_autocommit() {
             self.connection.execute("ROLLBACK", &[])?;
         }
         executed
     }
 
-    /// Notes what came of a statement that was kept back.
-    fn note(&mut self, kept: KeptBack, executed: Result<Outcome, Error>) -> Result<(), Error> {
+    /// Notes what came of the statements that were kept back.
+    fn note(&mut self, kept: KeptBack, executed: Result<Vec<Outcome>, Error>) -> Result<(), Error> {
         match executed {
-            Ok(outcome) => drop(kept.outcome.set(outcome)),
+            Ok(outcomes) => {
+                for (statement, outcome) in kept.statements.iter().zip(outcomes) {
+                    drop(statement.outcome.set(outcome));
+                }
+            }
             Err(error) => {
                 if error.is_timeout() || error.is_interrupt() {
                     self.kept = Some(kept);
@@ -79,25 +93,43 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps a statement back that would begin a transaction, if it is certain to succeed.
+    /// Keeps a statement back, if it is certain to succeed, and if its transaction would begin with it or is kept back.
     pub(crate) fn keep_back(
         &mut self,
         begin: &'static str,
         sql: &str,
         values: &[Value],
     ) -> Option<(Promised, Foreseen)> {
-        if self.is_in_transaction() {
+        let kept = self.kept.as_ref().map_or(0, |it| it.statements.len());
+        if !self.connection.is_autocommit() || kept >= STATEMENTS_MAX {
             return None;
         }
         let foreseen = self.connection.foresee(sql, values)?;
         let outcome = Promised::default();
-        self.kept = Some(KeptBack {
-            begin,
+        let kept = self.kept.get_or_insert_with(|| KeptBack { begin, statements: Vec::new() });
+        kept.statements.push(Write {
             sql: sql.to_string(),
             values: values.to_vec(),
             outcome: Arc::clone(&outcome),
         });
         Some((outcome, foreseen))
+    }
+
+    /// The names of a statement's parameters.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it; and see `connection`.
+    pub(crate) fn parameter_names(
+        &mut self,
+        statement: &Statement,
+    ) -> Result<Vec<Option<String>>, Error> {
+        // A PRAGMA does what it does when it is compiled. And that something does not compile is seen: in the transaction.
+        if statement.changes_rows
+            && let Ok(names) = self.connection.parameter_names(&statement.sql)
+        {
+            return Ok(names);
+        }
+        self.connection()?.parameter_names(&statement.sql)
     }
 
     pub(crate) fn is_in_transaction(&self) -> bool {
@@ -109,11 +141,16 @@ impl Engine {
     /// # Errors
     /// See `connection`.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
-        if let Some(kept) = self.kept.take() {
-            let executed = self.connection.execute(&kept.sql, &kept.values);
-            return self.note(kept, executed);
-        }
-        self.end("COMMIT")
+        let Some(kept) = self.kept.take() else { return self.end("COMMIT") };
+        let executed = match kept.statements.as_slice() {
+            [only] => self.connection.execute(&only.sql, &only.values).map(|it| vec![it]),
+            several => {
+                let batch: Vec<(&str, &[Value])> =
+                    several.iter().map(|it| (it.sql.as_str(), it.values.as_slice())).collect();
+                self.connection.batch(&batch)
+            }
+        };
+        self.note(kept, executed)
     }
 
     /// Rolls back the open transaction, if there is one.
@@ -141,7 +178,8 @@ impl Engine {
 
     /// Executes what is kept back, if somebody may ask for its outcome when the connection is closed.
     pub(crate) fn keep_promise(&mut self) {
-        if self.kept.as_ref().is_some_and(|kept| Arc::strong_count(&kept.outcome) > 1) {
+        let mut kept = self.kept.iter().flat_map(|it| &it.statements);
+        if kept.any(|it| Arc::strong_count(&it.outcome) > 1) {
             let _ = self.connection();
         }
     }

@@ -237,7 +237,7 @@ impl Statement {
             return Ok(Arc::clone(names));
         }
         let names: Arc<[Option<String>]> =
-            connection.call(py, |engine| engine.parameter_names(&self.sql))?.into();
+            connection.call_engine(py, |engine| engine.parameter_names(self))?.into();
         *lock(&self.names) = Some(Arc::clone(&names));
         Ok(names)
     }

@@ -73,7 +73,7 @@ def test_an_insert_alone_is_executed_at_its_commit(path):
         lambda connection, cursor: cursor.lastrowid,
         lambda connection, cursor: connection.total_changes,
         lambda connection, cursor: connection.execute("SELECT 1").fetchall(),
-        lambda connection, cursor: insert(connection, 2),
+        lambda connection, cursor: connection.execute("INSERT INTO single VALUES (2, 3)"),
         lambda connection, cursor: connection.execute("SAVEPOINT one"),
         lambda connection, cursor: connection.executemany("INSERT INTO plain VALUES (?, 1)", [(2,)]),
         lambda connection, cursor: connection.create_function("f", 0, lambda: 1),
@@ -157,6 +157,53 @@ def test_a_change_is_executed_at_its_commit_or_when_its_count_is_asked_for(path,
     stock.close()
     connection.close()
     keeper.close()
+
+
+def test_several_are_executed_at_their_commit(path):
+    keeper, connection = connect(path), connect(path)
+    cursors = [insert(connection, value) for value in (1, 2, 3)]
+    cursors.append(connection.execute("UPDATE plain SET a = a * ? WHERE a > ?", (10, 1)))
+    cursors.append(connection.execute("DELETE FROM plain WHERE a = ?", (20,)))
+    assert connection.in_transaction and not holds_a_snapshot(path)
+    connection.commit()
+    assert (connection.in_transaction, rows(path)) == (False, [1, 30])
+    assert [cursor.rowcount for cursor in cursors] == [1, 1, 1, 2, 1]
+    assert [cursor.lastrowid for cursor in cursors] == [3, 4, 5, 5, 5]
+    assert connection.total_changes == 7
+    connection.close()
+    keeper.close()
+
+
+def test_all_of_them_or_none(path):
+    connection, other = connect(path, timeout=0.2), manyhands.connect(path)
+    for _ in range(2):
+        connection.execute("INSERT INTO numbered (a) VALUES (?)", (1,))
+        connection.commit()
+    insert(connection, 1)
+    cursor = connection.execute("INSERT INTO numbered (a) VALUES (?)", (2,))
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(manyhands.LockTimeout):
+        connection.commit()
+    assert connection.in_transaction
+    other.execute("ALTER TABLE numbered RENAME COLUMN a TO b")
+    other.commit()
+    with pytest.raises(manyhands.OperationalError, match="no column named a"):
+        connection.commit()
+    assert (connection.in_transaction, rows(path), cursor.lastrowid) == (False, [], None)
+    connection.close()
+    other.close()
+
+
+def test_what_loads_in_bulk_is_executed(path):
+    connection = connect(path)
+    for value in range(1, 65):
+        insert(connection, value)
+    assert not holds_a_snapshot(path)
+    insert(connection, 65)
+    assert holds_a_snapshot(path)
+    connection.commit()
+    assert rows(path) == list(range(1, 66))
+    connection.close()
 
 
 def test_an_error_comes_with_its_statement(path):

@@ -73,13 +73,15 @@ impl Cursor {
         let values = statement.bind(py, &connection, parameters)?;
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         let done = connection.call_engine(py, |engine| {
-            if let Some(begin) = begin.filter(|_| !engine.is_in_transaction()) {
+            if let Some(begin) = begin {
                 if !begin.waits
                     && let Some(kept) = engine.keep_back(begin.sql, &statement.sql, &values)
                 {
                     return Ok(Done::KeptBack(kept.0, kept.1));
                 }
-                begin.before(&statement.sql, engine.connection()?)?;
+                if !engine.is_in_transaction() {
+                    begin.before(&statement.sql, engine.connection()?)?;
+                }
             }
             let execution = engine.connection()?.start(&statement.sql, &values)?;
             Rows::take(execution).map(Done::Executed)
