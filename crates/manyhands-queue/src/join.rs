@@ -12,7 +12,7 @@ pub struct JoinOptions {
     pub program: u64,
     /// Permission bits for a new file: those of the database.
     pub mode: u32,
-    /// User id for a new file, and the only owner accepted: the database's.
+    /// User id for a new file: the database's. Other owners are accepted where the mode says that others write.
     pub owner: u32,
     /// Group id for a new file: the database's.
     pub group: u32,

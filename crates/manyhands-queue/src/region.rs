@@ -73,7 +73,7 @@ impl Region {
             |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let mut kind = LockKind::Shared;
         loop {
-            let file = open(path, options).map_err(system("open"))?;
+            let (file, created) = open(path, options).map_err(system("open"))?;
             refuse_network(&file, path)?;
             if !wait_for_join_lock(&file, kind, options.deadline).map_err(system("lock"))? {
                 return Err(JoinError::TimedOut { path: path.to_path_buf() });
@@ -81,7 +81,13 @@ impl Region {
             if !is_at(&file, path).map_err(system("look at"))? {
                 continue;
             }
-            refuse_unsafe(&file, path, options)?;
+            if let Err(refused) = refuse_unsafe(&file, path, options) {
+                if created {
+                    // It would be in everybody's way.
+                    let _ = std::fs::remove_file(path);
+                }
+                return Err(refused);
+            }
             let others = member::any_other_lives(&file).map_err(system("probe"))?;
             let identity = FileIdentity::read(&file);
             if others {
@@ -224,8 +230,8 @@ impl Drop for Region {
     }
 }
 
-/// Opens the file, or creates it if there is none.
-fn open(path: &Path, options: &JoinOptions) -> io::Result<MemberFile> {
+/// Opens the file, or creates it if there is none. True if it was created.
+fn open(path: &Path, options: &JoinOptions) -> io::Result<(MemberFile, bool)> {
     let open = |create_new| {
         OpenOptions::new()
             .read(true)
@@ -238,7 +244,7 @@ fn open(path: &Path, options: &JoinOptions) -> io::Result<MemberFile> {
     let file = loop {
         match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            result => return MemberFile::new(result?),
+            result => return Ok((MemberFile::new(result?)?, false)),
         }
         match open(true) {
             // It came into being just now. The last member may remove it just as fast: look again.
@@ -252,8 +258,11 @@ fn open(path: &Path, options: &JoinOptions) -> io::Result<MemberFile> {
     file.set_permissions(PermissionsExt::from_mode(options.mode))?;
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::fchown(&*file, Some(options.owner), Some(options.group))?;
+    } else {
+        // Who is of the database's group may do that. Who is not may write the database all the same.
+        let _ = std::os::unix::fs::fchown(&*file, None, Some(options.group));
     }
-    Ok(file)
+    Ok((file, true))
 }
 
 fn wait_for_join_lock(file: &File, kind: LockKind, deadline: Deadline) -> io::Result<bool> {
@@ -291,8 +300,11 @@ fn refuse_unsafe<E>(file: &File, path: &Path, options: &JoinOptions) -> Result<(
     if metadata.nlink() > 1 {
         return Err(refuse("it has several names (hard links)"));
     }
-    if metadata.uid() != options.owner {
-        return Err(refuse("it belongs to another user than the database"));
+    // A file that its group, or everybody, may write has its queue from whoever comes first.
+    let by_group = options.mode & 0o020 != 0 && metadata.gid() == options.group;
+    let by_all = options.mode & 0o002 != 0;
+    if metadata.uid() != options.owner && !by_group && !by_all {
+        return Err(refuse("it belongs to a user who may not write the database"));
     }
     if metadata.mode() & 0o777 & !options.mode != 0 {
         return Err(refuse("its permissions are wider than the database's"));

@@ -132,12 +132,21 @@ fn a_file_that_others_could_write_is_refused() {
     check(&|path| symlink("/nowhere", path).unwrap(), "cannot open");
     check(&|path| std::fs::create_dir(path).unwrap(), "cannot open");
 
-    let place = Place::new();
-    make(&place.path(), 0o644);
-    let mut other = options();
-    other.owner += 1;
-    let refused = Queue::join(&place.path(), &other, || Ok::<(), String>(())).unwrap_err();
-    assert!(refused.to_string().contains("another user"), "{refused}");
+    // The database's owner is another one, and its group, too, or not.
+    for (mode, other_group, accepted) in
+        [(0o644, false, false), (0o664, false, true), (0o664, true, false), (0o646, true, true)]
+    {
+        let place = Place::new();
+        make(&place.path(), 0o644);
+        let mut other = options();
+        (other.mode, other.owner) = (mode, other.owner + 1);
+        other.group += u32::from(other_group);
+        let joined = Queue::join(&place.path(), &other, || Ok::<(), String>(()));
+        assert_eq!(joined.is_ok(), accepted, "{mode:o} {other_group}");
+        if let Err(refused) = joined {
+            assert!(refused.to_string().contains("may not write the database"), "{refused}");
+        }
+    }
 }
 
 /// The umask must not take from the file what the database has: other users of its group would be

@@ -409,6 +409,13 @@ fn a_read_only_file() {
     assert!(heard[2].contains("attempt to write a readonly database"), "{heard:?}");
 }
 
+/// Who may write a database without owning it makes its queue file, and the owner takes that.
+#[test]
+fn a_database_of_another_user() {
+    let heard = in_time(|| without_rights(0o777, 0o666, 3));
+    assert_eq!(heard, ["open", "1", "written"]);
+}
+
 /// In a directory that may only be read no queue can be: the error names the file that is missing.
 #[test]
 fn a_read_only_directory() {
