@@ -247,6 +247,271 @@ def test_a_cancelled_task_ends_its_wait_and_leaves_a_usable_connection(path: Pat
     run(use)
 
 
+def hold_up_the_loop_until(condition: Callable[[], bool]) -> None:
+    """Meanwhile threads go on, and no task is told anything."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+async def nothing_is_left(db: aio.Connection, other: aio.Connection) -> None:
+    assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+    assert not db.in_transaction
+    # Nobody holds the turn.
+    async with other.transaction("immediate"):
+        pass
+
+
+async def never(connection: aio.Connection) -> None:
+    raise AssertionError("it was cancelled before")
+
+
+INSERT = "INSERT INTO item (value) VALUES (1)"
+
+
+@pytest.mark.parametrize("turns", [0, 1], ids=["before it is told", "before it goes on"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda db: db.transaction("immediate").__aenter__(),
+        lambda db: db.run(never),
+        lambda db: db.execute("BEGIN IMMEDIATE"),
+        lambda db: db.execute("SAVEPOINT here"),
+        lambda db: db.execute(INSERT),
+        lambda db: db.execute_insert(INSERT),
+        lambda db: db.execute_fetchall(INSERT + " RETURNING id"),
+        lambda db: db.executemany("INSERT INTO item (value) VALUES (?)", [(1,), (2,)]),
+        lambda db: db.executescript("BEGIN IMMEDIATE;" + INSERT),
+    ],
+    ids="transaction run BEGIN SAVEPOINT INSERT execute_insert RETURNING executemany script".split(),
+)
+def test_a_transaction_whose_task_was_cancelled_when_it_had_begun_is_rolled_back(
+    path: Path, begin: Callable[[aio.Connection], Any], turns: int
+) -> None:
+    """Nobody knows of it, so nobody else would end it, and all others would wait for the turn that it holds."""
+
+    async def use() -> None:
+        async with aio.connect(path) as db, aio.connect(path, timeout=5) as other:
+            task = asyncio.ensure_future(begin(db))
+            await asyncio.sleep(0)
+            hold_up_the_loop_until(lambda: db.in_transaction)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await nothing_is_left(db, other)
+
+    run(use)
+
+
+class Gate:
+    """A function ``gate()`` of a connection, at which a statement stands until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def pass_through(self) -> int:
+        self.reached.set()
+        assert self.opened.wait(30)
+        return 1
+
+
+@pytest.mark.parametrize("isolation_level", ["", "IMMEDIATE"])
+def test_a_transaction_that_began_with_a_cancelled_statement_is_rolled_back(
+    path: Path, isolation_level: str
+) -> None:
+    """The statement fails or not, BEGIN had succeeded."""
+
+    async def use() -> None:
+        gate = Gate()
+        options: Any = {"isolation_level": isolation_level}
+        async with aio.connect(path, **options) as db, aio.connect(path, timeout=5) as other:
+            await db.create_function("gate", 0, gate.pass_through)
+            task = asyncio.ensure_future(db.execute("INSERT INTO item (value) VALUES (gate())"))
+            await asyncio.sleep(0)
+            hold_up_the_loop_until(gate.reached.is_set)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            gate.opened.set()
+            await nothing_is_left(db, other)
+
+    run(use)
+
+
+async def insert_at_the_gate(connection: aio.Connection) -> None:
+    await connection.execute("INSERT INTO item (value) VALUES (gate())")
+
+
+async def insert_and_roll_back(connection: aio.Connection) -> None:
+    await connection.execute("BEGIN IMMEDIATE")
+    try:
+        await insert_at_the_gate(connection)
+    finally:
+        await connection.rollback()
+
+
+@pytest.mark.parametrize("cancellations", [1, 2, 3])
+@pytest.mark.parametrize(
+    "work", [lambda db: db.run(insert_at_the_gate), insert_and_roll_back], ids=["run", "rollback"]
+)
+def test_the_rollback_of_a_cancelled_transaction_cannot_be_cancelled(
+    path: Path, work: Callable[[aio.Connection], Any], cancellations: int
+) -> None:
+    """It waits behind the statement that was cancelled; a task may be cancelled again at each await."""
+
+    async def use() -> None:
+        gate = Gate()
+        async with aio.connect(path) as db, aio.connect(path, timeout=5) as other:
+            await db.create_function("gate", 0, gate.pass_through)
+            task = asyncio.ensure_future(work(db))
+            while not gate.reached.is_set():
+                await asyncio.sleep(0.001)
+            for _ in range(cancellations):
+                task.cancel()
+                # Until it waits for the next call.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+            gate.opened.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await nothing_is_left(db, other)
+
+    run(use)
+
+
+def test_a_cancelled_statement_leaves_the_transaction_that_was_open_before(path: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(path) as db:
+            await db.execute("BEGIN IMMEDIATE")
+            task = asyncio.ensure_future(db.execute(INSERT))
+            await asyncio.sleep(0)
+            hold_up_the_loop_until(lambda: db.total_changes == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(1,)]
+            assert db.in_transaction
+            await db.rollback()
+
+    run(use)
+
+
+def test_a_cancelled_task_undoes_nothing_of_another_that_shares_its_connection(path: Path) -> None:
+    """The other's statement comes after the rollback, and begins a transaction of its own."""
+
+    async def use() -> None:
+        async with aio.connect(path) as db, aio.connect(path) as other:
+            cancelled = asyncio.ensure_future(db.execute("INSERT INTO item (value) VALUES ('cancelled')"))
+            sharing = asyncio.ensure_future(db.execute("INSERT INTO item (value) VALUES ('shared')"))
+            await asyncio.sleep(0)
+            hold_up_the_loop_until(lambda: db.in_transaction)
+            cancelled.cancel()
+            await sharing
+            await db.commit()
+            assert cancelled.cancelled()
+            assert await other.execute_fetchall("SELECT value FROM item") == [("shared",)]
+
+    run(use)
+
+
+def test_whenever_a_transaction_is_cancelled_nothing_is_left(path: Path) -> None:
+    """While another one takes turns, so that BEGIN may wait, be interrupted, or get through all the same."""
+
+    async def use() -> None:
+        stopped = False
+
+        async def take_turns() -> None:
+            async with aio.connect(path) as db:
+                while not stopped:
+                    async with db.transaction("immediate"):
+                        await asyncio.sleep(0.0005)
+                    await asyncio.sleep(0)
+
+        async def work(db: aio.Connection) -> None:
+            async with db.transaction("immediate"):
+                await db.execute(INSERT)
+                await db.execute("DELETE FROM item")
+
+        neighbour = asyncio.ensure_future(take_turns())
+        async with aio.connect(path) as db:
+            for moment in range(100):
+                try:
+                    await asyncio.wait_for(work(db), moment * 0.00005)
+                except asyncio.TimeoutError:
+                    pass
+                assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+                assert not db.in_transaction
+        stopped = True
+        await neighbour
+
+    run(use)
+
+
+async def begin_at_the_gate(path: Path, gate: Gate) -> Any:
+    db = await aio.connect(path, isolation_level="IMMEDIATE")
+    await db.create_function("gate", 0, gate.pass_through)
+    task = asyncio.ensure_future(insert_at_the_gate(db))
+    # It is not destroyed by mistake.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
+    hold_up_the_loop_until(gate.reached.is_set)
+    return db, task
+
+
+def test_a_statement_that_outlives_its_loop_leaves_no_transaction(path: Path) -> None:
+    """Others get the turn, although nobody uses the connection any more."""
+    gate = Gate()
+
+    async def use() -> None:
+        async with aio.connect(path, timeout=5) as other:
+            async with other.transaction("immediate"):
+                pass
+        await db.close()
+
+    loop = asyncio.new_event_loop()
+    db, task = loop.run_until_complete(begin_at_the_gate(path, gate))
+    loop.close()
+    gate.opened.set()
+    run(use)
+
+
+def test_a_transaction_that_outlives_its_loop_holds_up_no_other_loop(path: Path) -> None:
+    """Its task will never know that it began: the next call does not wait for that."""
+    gate = Gate()
+
+    async def begin() -> Any:
+        db, task = await begin_at_the_gate(path, gate)
+        gate.opened.set()
+        hold_up_the_loop_until(lambda: db.in_transaction)
+        return db, task
+
+    async def use() -> None:
+        async with aio.connect(path, timeout=5) as other:
+            await nothing_is_left(db, other)
+        await db.close()
+
+    loop = asyncio.new_event_loop()
+    db, task = loop.run_until_complete(begin())
+    loop.close()
+    run(use)
+
+
+def test_a_rollback_that_begins_the_next_transaction_is_not_waited_for(path: Path) -> None:
+    """With ``autocommit=False`` one is always open; this rollback finds none, since SQL has ended it."""
+
+    async def use() -> None:
+        async with aio.connect(path, autocommit=False) as db:
+            await db.execute("COMMIT")
+            await db.rollback()
+            assert db.in_transaction
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+
+    run(use)
+
+
 def test_calls_of_one_connection_run_in_their_order(path: Path) -> None:
     async def use() -> None:
         async with aio.connect(path) as db:

@@ -94,7 +94,10 @@ impl Connection {
                 // What it touches is not known any more.
                 prepared.uses = if uses == Uses::Known { Uses::Again } else { uses };
             }
+            let counts = self.counts();
             prepared.certainty = self.certainty_of(&prepared);
+            // To look at the program of a write sets what `changes()` tells.
+            self.continue_session(counts);
             if let Some(certainty) = &prepared.certainty {
                 self.open_mut().schema.number = Some(certainty.schema);
             }

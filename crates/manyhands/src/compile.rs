@@ -21,7 +21,8 @@ impl Connection {
     /// As SQLite fails to compile the statement.
     pub fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
-        let Some(prepared) = self.look_up(sql)? else { return Ok(Vec::new()) };
+        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
+        let Some(prepared) = found? else { return Ok(Vec::new()) };
         let names = prepared.statement.parameter_names();
         self.put_back(prepared);
         Ok(names)
@@ -33,7 +34,8 @@ impl Connection {
     /// As SQLite fails to compile the statement.
     pub fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
-        let Some(prepared) = self.look_up(sql)? else { return Ok(Vec::new()) };
+        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
+        let Some(prepared) = found? else { return Ok(Vec::new()) };
         let statement = &prepared.statement;
         let types = (0..statement.column_count()).map(|column| statement.declared_type(column));
         let types = types.collect();

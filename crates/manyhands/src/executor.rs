@@ -28,7 +28,7 @@ use crate::mutex::lock;
 use crate::options::Durability;
 use crate::prepared;
 use crate::request::{self, Counts, Origin, Request, Session, StatementRequest};
-use crate::routing::Facts;
+use crate::routing::{Facts, may_read_untold};
 use crate::tables::{TableSet, Touches, VirtualTables};
 
 /// What became of one request.
@@ -258,7 +258,8 @@ impl Executor {
     }
 
     fn compile(&mut self, sql: &str) -> Result<Known, sqlite::Error> {
-        let (statement, facts) = hear(&self.connection, &self.control, sql)?;
+        let (statement, mut facts) = hear(&self.connection, &self.control, sql)?;
+        facts.reads_untold = may_read_untold(sql);
         Ok(Known {
             sql: sql.into(),
             touches: Touches::at_first(&facts),
@@ -282,8 +283,8 @@ impl Executor {
         }
         let internal = self.control.internal.swap(true, Ordering::Relaxed);
         if known.facts.touches_tables() {
-            let names = self.virtual_tables.names(&self.connection);
-            known.touches = names.map_or(Touches::ALL, |names| Touches::of(&known.facts, names));
+            let tables = self.virtual_tables.now(&self.connection);
+            known.touches = tables.map_or(Touches::ALL, |it| Touches::of(&known.facts, it));
         }
         self.control.internal.store(internal, Ordering::Relaxed);
     }

@@ -136,6 +136,8 @@ pub(crate) struct InsertWithIds {
     table: Option<Box<TableIds>>,
     key: u64,
     always_inserts: bool,
+    /// Where it has several, one may have been given a higher id than those before the statement.
+    one_row: bool,
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
     recompilations: u32,
@@ -283,7 +285,9 @@ impl IdFunction {
         let Some(Giving { mut table, given, .. }) = lock(&self.giving).take() else {
             return (result, Vec::new());
         };
-        if let (Some(connection), Some(before), &[id]) = (connection, before, &*given) {
+        if let (Some(connection), Some(before), &[id], true) =
+            (connection, before, &*given, insert.one_row)
+        {
             table.known = self.highest_after(id, before, connection);
         }
         insert.table = Some(table);
@@ -409,7 +413,9 @@ impl InsertWithIds {
         let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
         let name = rewritten.table.replace('\'', "''");
         // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
-        let sequence = format!("SELECT seq FROM main.sqlite_sequence WHERE name = '{name}'");
+        // As SQLite reads what is there, which may be a text.
+        let sequence =
+            format!("SELECT CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name = '{name}'");
         let highest = connection
             .prepare_one(&format!(
                 "SELECT max(ifnull((SELECT max({id}) FROM main.\"{table}\"), 0), \
@@ -432,6 +438,7 @@ impl InsertWithIds {
             statement,
             key,
             always_inserts: rewritten.always_inserts,
+            one_row: rewritten.one_row,
             asks_for_null: false,
             table: Some(Box::new(TableIds {
                 key,

@@ -376,6 +376,11 @@ impl Connection {
             }
             prepared => prepared?,
         };
+        if entry.values.len() != prepared.statement.parameter_count() {
+            // It did not compile when its parameters were asked for, and does now.
+            self.put_back(prepared);
+            return Ok(Some(Shown::default()));
+        }
         let counted_then = entry.counted();
         let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
         if spared && counted_then.asked == 0 {

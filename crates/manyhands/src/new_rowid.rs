@@ -55,6 +55,8 @@ pub(crate) struct Rewritten {
     pub(crate) rowid_name: String,
     /// False for OR IGNORE and upserts, which may come to no new row.
     pub(crate) always_inserts: bool,
+    /// It inserts one row at most.
+    pub(crate) one_row: bool,
 }
 
 /// The INSERT with [`CALL`] in the place of each id that SQLite would choose; `None` when `sql` is not
@@ -78,8 +80,10 @@ pub(crate) fn rewrite(
     let rowid_name = table.rowid_name()?;
     let places = Places::find(sql, &insert)?;
     let edits = insert.edits(&places, &table, &rowid_name)?;
-    let always_inserts = insert.always_inserts;
-    Some(Rewritten { sql: apply(sql, &edits), table: table.name, rowid_name, always_inserts })
+    let always_inserts = insert.always_inserts && !table.ignores_conflicts;
+    let one_row = insert.rows.is_none_or(|rows| rows.len() == 1);
+    let sql = apply(sql, &edits);
+    Some(Rewritten { sql, table: table.name, rowid_name, always_inserts, one_row })
 }
 
 /// A cheap look at the first word.

@@ -188,8 +188,9 @@ impl Connection {
                 let seen = error.code().is_some_and(|code| code.is_result());
                 let cautious = self.is_cautious() && seen && !self.sqlite().is_autocommit();
                 if self.fork_has_overflowed() || cautious {
-                    // What OR FAIL has kept must go: the statement runs again.
-                    let undone = self.sqlite().total_changes() == total_before;
+                    // What OR FAIL has kept must go: the statement runs again. What an INSTEAD OF trigger does is not counted.
+                    let counted = self.sqlite().total_changes() != total_before;
+                    let undone = !counted && !prepared.facts.has_trigger;
                     self.escalate(undone)?;
                     return self.carry_out_here(prepared, values);
                 }

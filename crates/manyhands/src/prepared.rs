@@ -63,8 +63,8 @@ impl Prepared {
     /// True when its caller sees something of the database, or of the session.
     pub(crate) fn shows_data(&self) -> bool {
         let facts = &self.facts;
-        let from_data = !facts.tables_read.is_empty() || !facts.tables_written.is_empty();
-        !self.columns.is_empty() && (from_data || facts.session_function || facts.pragma.is_some())
+        !self.columns.is_empty()
+            && (facts.touches_tables() || facts.session_function || facts.pragma.is_some())
     }
 
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
@@ -128,11 +128,17 @@ struct Heard {
     facts: Facts,
     spared: Spared,
     anything: bool,
+    pragmas: usize,
+    /// Something else than a PRAGMA.
+    others: bool,
 }
 
 impl Heard {
     fn note(&mut self, action: &Action<'_>) -> Verdict {
         self.anything = true;
+        let is_pragma = action.kind == ActionKind::Pragma;
+        self.pragmas += usize::from(is_pragma);
+        self.others |= !is_pragma;
         self.facts.note(action);
         let spared = action.kind == ActionKind::Pragma
             && self.spared
@@ -142,6 +148,13 @@ impl Heard {
                     Applied::Anywhere => Spared::All,
                 };
         if spared { Verdict::Ignore } else { Verdict::Allow }
+    }
+
+    /// True when not all of it is about the statement: a virtual table that SQLite connects to compiles statements of its
+    /// own meanwhile, PRAGMAs and writes among them.
+    fn is_of_others_too(&self, compiled: Compiled) -> bool {
+        let several = self.pragmas > 1 || self.pragmas == 1 && self.others;
+        several || compiled.read_only && !compiled.explain && !self.facts.writes.is_empty()
     }
 }
 
@@ -203,8 +216,8 @@ impl Compiler {
         if prepared.facts.touches_tables() {
             let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
-            let names = virtual_tables.names(connection);
-            prepared.touches = names.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
+            let tables = virtual_tables.now(connection);
+            prepared.touches = tables.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
         }
         prepared.uses = Uses::Known;
     }
@@ -216,14 +229,28 @@ impl Compiler {
         sql: &str,
         spared: Spared,
     ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
-        *lock(&self.heard) = Heard { spared, ..Heard::default() };
-        let compiled = connection.prepare(sql);
-        let Heard { mut facts, anything, .. } = core::mem::take(&mut *lock(&self.heard));
+        let listen = || {
+            *lock(&self.heard) = Heard { spared, ..Heard::default() };
+            let compiled = connection.prepare(sql);
+            (compiled, core::mem::take(&mut *lock(&self.heard)))
+        };
+        let compiled_of = |statement: &Statement| Compiled {
+            read_only: statement.is_read_only(),
+            explain: statement.is_explain(),
+        };
+        let (mut compiled, mut heard) = listen();
+        if let Ok((Some(statement), _)) = &compiled
+            && heard.is_of_others_too(compiled_of(statement))
+        {
+            // Now the virtual table is connected.
+            (compiled, heard) = listen();
+        }
+        let Heard { mut facts, anything, .. } = heard;
         let (statement, used) = compiled?;
         let Some(statement) = statement else { return Ok((None, used)) };
-        let compiled =
-            Compiled { read_only: statement.is_read_only(), explain: statement.is_explain() };
+        let compiled = compiled_of(&statement);
         facts.silent = !anything && !compiled.explain;
+        facts.reads_untold = routing::may_read_untold(&sql[..used]);
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
         let prepared = Box::new(Prepared {
             route: routing::route(&facts, compiled),

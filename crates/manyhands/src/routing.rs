@@ -85,6 +85,8 @@ pub(crate) struct Facts {
     pub(crate) silent: bool,
     /// The application's authorizer has left something out.
     pub(crate) left_out: bool,
+    /// It may read more than the authorizer was told: SQLite does not tell it of a column that USING or NATURAL compares.
+    pub(crate) reads_untold: bool,
 }
 
 impl Facts {
@@ -126,6 +128,13 @@ impl Facts {
     }
 }
 
+/// True for a text that may join tables by USING or NATURAL.
+pub(crate) fn may_read_untold(sql: &str) -> bool {
+    let bytes = sql.as_bytes();
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
+    has(b"using") || has(b"natural")
+}
+
 impl Facts {
     /// True for INSERT, UPDATE and DELETE, which count the rows that they change.
     pub(crate) fn changes_rows(&self) -> bool {
@@ -134,7 +143,7 @@ impl Facts {
 
     /// True for a statement that reads or writes any table.
     pub(crate) fn touches_tables(&self) -> bool {
-        !self.tables_read.is_empty() || !self.tables_written.is_empty()
+        !self.tables_read.is_empty() || !self.tables_written.is_empty() || self.reads_untold
     }
 
     /// Keys of the tables whose rows it writes.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use manyhands_sqlite::{self as sqlite, Statement, Step, ValueRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::routing::Facts;
+use crate::routing::{Facts, may_read_untold};
 
 /// A set of tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -60,19 +60,21 @@ impl Touches {
     /// Of a statement that is executed for the first time: to look up what is virtual costs more than
     /// many a statement, and most are executed once. (Every table, if it touches any.)
     pub(crate) fn at_first(facts: &Facts) -> Touches {
-        Touches::by(facts, |_| TableSet::EVERY)
+        // A trigger or a view may read what is not told.
+        Touches::by(facts, facts.has_trigger, |_| TableSet::EVERY)
     }
 
     /// Of a statement about which the authorizer told these facts.
-    pub(crate) fn of(facts: &Facts, virtual_tables: &HashSet<String>) -> Touches {
-        Touches::by(facts, |name| {
+    pub(crate) fn of(facts: &Facts, known: &VirtualTables) -> Touches {
+        let virtual_tables = &known.names;
+        Touches::by(facts, facts.has_trigger && known.reads_untold, |name| {
             let is_virtual =
                 virtual_tables.contains(name) || belongs_to_virtual(name, virtual_tables);
             if is_virtual { TableSet::EVERY } else { TableSet::of_name(name) }
         })
     }
 
-    fn by(facts: &Facts, table: impl Fn(&str) -> TableSet) -> Touches {
+    fn by(facts: &Facts, reads_untold: bool, table: impl Fn(&str) -> TableSet) -> Touches {
         if facts.schema || facts.pragma.is_some() {
             return Touches::ALL;
         }
@@ -83,7 +85,9 @@ impl Touches {
                 set.and(if special { TableSet::ALL } else { table(name) })
             })
         };
-        Touches { reads: set(&facts.tables_read), writes: set(&facts.tables_written) }
+        let untold = facts.reads_untold || reads_untold;
+        let reads = if untold { TableSet::ALL } else { set(&facts.tables_read) };
+        Touches { reads, writes: set(&facts.tables_written) }
     }
 }
 
@@ -112,20 +116,23 @@ impl SchemaNumber {
     }
 }
 
-/// The names of a database's virtual tables, as of the schema that was last looked at.
+/// The names of a database's virtual tables in lower case, and what its views and triggers may do, as of the schema
+/// that was last looked at.
 #[derive(Debug, Default)]
 pub(crate) struct VirtualTables {
     schema: Option<SchemaNumber>,
     version: Option<i64>,
     names: HashSet<String>,
+    /// See [`Facts::reads_untold`].
+    reads_untold: bool,
 }
 
 impl VirtualTables {
-    /// The names, in lower case.
-    pub(crate) fn names(
+    /// As of the schema of this moment.
+    pub(crate) fn now(
         &mut self,
         connection: &sqlite::Connection,
-    ) -> Result<&HashSet<String>, sqlite::Error> {
+    ) -> Result<&VirtualTables, sqlite::Error> {
         let schema = match &mut self.schema {
             Some(schema) => schema,
             none => none.insert(SchemaNumber::of(connection)?),
@@ -134,6 +141,7 @@ impl VirtualTables {
         if now != self.version {
             self.version = None;
             self.names.clear();
+            self.reads_untold = false;
             // A module's name may be that of a table too, which reads what it likes.
             self.add(connection, "PRAGMA module_list")?;
             for reads_its_arguments in ["json_each", "json_tree"] {
@@ -144,11 +152,19 @@ impl VirtualTables {
                 connection,
                 "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0",
             )?;
+            let mut others = connection.prepare_one(
+                "SELECT sql FROM main.sqlite_schema WHERE type IN ('view', 'trigger')",
+            )?;
+            while others.step()? == Step::Row {
+                if let ValueRef::Text(sql) = others.column(0) {
+                    self.reads_untold |= may_read_untold(&String::from_utf8_lossy(sql));
+                }
+            }
             // A schema that is rolled back has the number of the one that comes then.
             let is_committed = connection.transaction() != sqlite::Transaction::Write;
             self.version = now.filter(|_| is_committed);
         }
-        Ok(&self.names)
+        Ok(self)
     }
 
     fn add(&mut self, connection: &sqlite::Connection, sql: &str) -> Result<(), sqlite::Error> {
@@ -178,7 +194,7 @@ mod tests {
         let open = || sqlite::Connection::open(&path, sqlite::OpenMode::ReadWriteCreate, false);
         let (one, other) = (open().expect("opens"), open().expect("opens"));
         let mut virtual_tables = VirtualTables::default();
-        let mut knows = || virtual_tables.names(&one).expect("names").contains("size");
+        let mut knows = || virtual_tables.now(&one).expect("names").names.contains("size");
         one.execute("BEGIN IMMEDIATE").expect("begins");
         one.execute("CREATE TABLE plain (n)").expect("a table");
         assert!(!knows());
@@ -189,7 +205,8 @@ mod tests {
 
     #[test]
     fn what_is_known_of_tables() {
-        let virtual_tables = HashSet::from(["note".to_string()]);
+        let names = HashSet::from(["note".to_string()]);
+        let virtual_tables = VirtualTables { names, ..VirtualTables::default() };
         let of =
             |read: &[&str], written: &[&str]| Touches::of(&facts(read, written), &virtual_tables);
         let plain = of(&["account"], &["entry"]);

@@ -148,6 +148,7 @@ impl Connection {
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.ids.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
+        let counts = self.counts();
         if let Some(result) = self.fetch_as_foreseen(prepared, values, &queue) {
             return result;
         }
@@ -179,6 +180,7 @@ impl Connection {
         drop(shown);
         if insert.was_recompiled() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
             // It was rewritten for an older schema.
+            self.continue_session(counts);
             return prepared.fetch_all(values);
         }
         insert.note(values, given.len());

@@ -15,6 +15,8 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// The INTEGER PRIMARY KEY, which is another name of the rowid.
     pub(crate) id_column: Option<String>,
+    /// A constraint may leave a row out (`ON CONFLICT IGNORE`).
+    pub(crate) ignores_conflicts: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +91,12 @@ pub(crate) fn table_of(
     if id_column.is_some() && has_key_index(connection, &name)? {
         id_column = None;
     }
-    Ok(Some(Table { name, columns, id_column }))
+    let made_by = format!(
+        "SELECT 1 FROM main.sqlite_schema WHERE name = '{}' AND sql LIKE '%ignore%'",
+        name.replace('\'', "''")
+    );
+    let ignores_conflicts = connection.prepare_one(&made_by)?.step()? == Step::Row;
+    Ok(Some(Table { name, columns, id_column, ignores_conflicts }))
 }
 
 /// The name in the schema `main` of the ordinary table with rowids that `name` means. A table or view

@@ -24,8 +24,12 @@ A connection that is idle, and has nothing of its own (no transaction, open curs
 it has open when others have been used since, and opens it again for its next call. That takes microseconds, and
 thousands of idle connections cost next to nothing.
 
-A task that is cancelled while it waits ends its wait at once; its connection stays usable. After ``fork()`` a
-child opens its own connections. The threads end with the interpreter.
+A task that is cancelled while it waits ends its wait at once; its connection stays usable. A transaction that the
+cancelled call began is rolled back before the next call, since nobody knows of it. One that was open before stays
+open, for the application to end; ``transaction()`` and ``run()`` roll theirs back. A cancelled ``commit()`` may have
+committed.
+
+After ``fork()`` a child opens its own connections. The threads end with the interpreter.
 """
 
 from __future__ import annotations

@@ -190,8 +190,8 @@ class Connection:
         await self._session.call(lambda native: native.commit())
 
     async def rollback(self) -> None:
-        """Rolls back an open transaction."""
-        await self._session.call(lambda native: native.rollback(), reads=True)
+        """Rolls back an open transaction, even if the task is cancelled meanwhile."""
+        await self._session.roll_back(lambda native: native.rollback())
 
     async def batch(self, statements: Iterable[Tuple[Any, ...]]) -> List[Cursor]:
         """Executes several statements, all or none, in one trip through the queue: (sql, parameters) each."""
@@ -210,7 +210,7 @@ class Connection:
 
     @asynccontextmanager
     async def transaction(self, mode: Optional[str] = None) -> AsyncIterator[Connection]:
-        """A transaction for an ``async with`` block: commits at its end, rolls back when it raises.
+        """A transaction for an ``async with`` block: commits at its end, rolls back when it raises or is cancelled.
 
         :param mode: as of :meth:`manyhands.Connection.transaction`.
         """
@@ -221,7 +221,7 @@ class Connection:
                 await self._session.call(lambda native: native._end("COMMIT"))
         except BaseException:
             if self._session.in_transaction:
-                await self._session.call(lambda native: native._end("ROLLBACK"), reads=True)
+                await self._session.roll_back(lambda native: native._end("ROLLBACK"))
             raise
 
     async def run(self, function: Callable[[Connection], Awaitable[T]]) -> T:

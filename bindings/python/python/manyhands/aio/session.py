@@ -1,7 +1,9 @@
 """The calls of one connection: one after the other, each in a thread, on a native connection that comes and goes.
 
 What always holds: one call runs at a time, and the state that the event loop sees is that of the end of the last
-one, since to ask a native connection could wait for the call that runs.
+one, since to ask a native connection could wait for the call that runs. After a call that began a transaction the
+next one waits until its task knows of that, or, when the task was cancelled, until it is rolled back: else nobody
+would end it, and who holds the turn holds up all others.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Session:
         # Reasons not to give the native connection back. The first is that it may have its own database.
         self._pins = 1
         self._calls: Deque[_Call[Any]] = deque()
-        # The call that was sent to a pool, and whether a thread has taken it from there.
+        # The call that was sent to a pool, or whose task must still know what it began; and whether a thread has it.
         self._running: Optional[_Call[Any]] = None
         self._executing = False
         # Whether another native connection could go on in its place.
@@ -104,10 +106,22 @@ class Session:
         call = _Call(function, future, reads)
         self._submit(call)
         try:
-            return await future
+            result = await future
         except asyncio.CancelledError:
             self._cancel(call)
             raise
+        except Exception:
+            self._note_known(call)
+            raise
+        self._note_known(call)
+        return result
+
+    async def roll_back(self, function: Callable[[NativeConnection], None]) -> None:
+        """Runs ``function``, which rolls back, even if the task is cancelled meanwhile: nobody else would."""
+        self.check()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._submit(_Call(function, future, reads=True, stays=True))
+        await asyncio.shield(future)
 
     def interrupt(self) -> None:
         """Ends the call that runs, with ``OperationalError``."""
@@ -159,6 +173,8 @@ class Session:
             self._calls.append(call)
             if self._running is None:
                 self._start_next()
+            elif self._running.began and self._running.is_abandoned():
+                self._undo()
 
     def _start_next(self) -> None:
         """Sends the first call to a pool. Under the lock."""
@@ -181,7 +197,7 @@ class Session:
 
     def run(self, call: _Call[Any]) -> Tuple[Any, Optional[BaseException]]:
         """One call, in a thread of a pool: its result or its error."""
-        result, error = None, None
+        result, error, was_open = None, None, True
         with self._lock:
             self._executing = True
         try:
@@ -190,16 +206,19 @@ class Session:
             elif call.future is None or not call.future.cancelled():
                 with self._lock:
                     native = self._take()
+                was_open = call.stays or _is_in_transaction(native)
                 result = call.function(native)
         except BaseException as raised:
             error = raised
         with self._lock:
-            self._running = None
             self._executing = False
             self._pause()
             idle = self._plain
-            if self._calls:
-                self._start_next()
+            call.began = self.in_transaction and not was_open
+            if not call.began:
+                self._go_on()
+            elif call.is_abandoned():
+                self._undo()
         if idle:
             Process.idle.keep(self)
         return result, error
@@ -227,15 +246,36 @@ class Session:
                 return
             self.in_transaction, self._holds_turn, self._plain, self.counts = state
 
+    def _go_on(self) -> None:
+        """The call that ran has ended: the next one runs. Under the lock."""
+        self._running = None
+        if self._calls:
+            self._start_next()
+
+    def _note_known(self, call: _Call[Any]) -> None:
+        """The task of a call that has ended knows what it began."""
+        if call.began:
+            with self._lock:
+                self._go_on()
+
+    def _undo(self) -> None:
+        """Rolls back the transaction that the last call began, before any other call runs. Under the lock."""
+        self._calls.appendleft(_Call(lambda native: native.rollback(), None, reads=True, stays=True))
+        self._start_next()
+
     def _cancel(self, call: _Call[Any]) -> None:
-        """Takes back a call whose task was cancelled, or ends it if it runs."""
+        """Takes back a call whose task was cancelled, ends it if it runs, or undoes what it began."""
         with self._lock:
             if call in self._calls:
                 self._calls.remove(call)
                 return
-            if self._running is not call or self._native is None:
+            if self._running is not call:
                 return
-            self._native.interrupt()
+            if call.began:
+                self._undo()
+                return
+            if self._native is not None:
+                self._native.interrupt()
         asyncio.get_running_loop().call_later(_INTERRUPT_AGAIN_S, self._cancel, call)
 
     def _close_native(self) -> None:
@@ -255,17 +295,26 @@ class Session:
 class _Call(Generic[T]):
     """A function that is to run with the native connection, or ``None`` to close it; and who waits for it."""
 
-    __slots__ = ("function", "future", "reads")
+    __slots__ = ("began", "function", "future", "reads", "stays")
 
     def __init__(
         self,
         function: Optional[Callable[[NativeConnection], T]],
         future: Optional[asyncio.Future[T]],
         reads: bool,
+        stays: bool = False,
     ) -> None:
         self.function = function
         self.future = future
         self.reads = reads
+        # Whether it stays, with what it began, when its task is cancelled.
+        self.stays = stays
+        # Whether it has ended, and had begun a transaction that is open.
+        self.began = False
+
+    def is_abandoned(self) -> bool:
+        """Whether its task was cancelled, or will never run again."""
+        return self.future is not None and (self.future.cancelled() or self.future.get_loop().is_closed())
 
     def deliver(self, result: Any, error: Optional[BaseException]) -> None:
         """Tells the task, in its loop."""
@@ -276,6 +325,15 @@ class _Call(Generic[T]):
         except RuntimeError:
             # The loop is closed: nobody waits any more.
             pass
+
+
+def _is_in_transaction(native: NativeConnection) -> bool:
+    """Asked anew: what the session knows may be older than a change of ``isolation_level``, which commits."""
+    try:
+        return native.in_transaction
+    except Error:
+        # It was closed behind our back, or by fork(): the call says so, and begins nothing.
+        return True
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: Optional[BaseException]) -> None:
