@@ -68,8 +68,8 @@ impl Engine {
     fn begin_with(&mut self, begin: &str, kept: &[Write]) -> Result<Vec<Outcome>, Error> {
         self.connection.execute(begin, &[])?;
         let execute = |it: &Write| self.connection.execute(&it.sql, &it.values);
-        let executed = kept.iter().map(execute).collect();
-        if Result::is_err(&executed) && !self.connection.is_autocommit() {
+        let executed: Result<Vec<Outcome>, Error> = kept.iter().map(execute).collect();
+        if executed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute("ROLLBACK", &[])?;
         }
         executed
@@ -84,7 +84,8 @@ impl Engine {
                 }
             }
             Err(error) => {
-                if error.is_timeout() || error.is_interrupt() {
+                let is_over = self.connection.is_autocommit();
+                if is_over && (error.is_timeout() || error.is_interrupt()) {
                     self.kept = Some(kept);
                 }
                 return Err(error);
@@ -147,7 +148,8 @@ impl Engine {
             several => {
                 let batch: Vec<(&str, &[Value])> =
                     several.iter().map(|it| (it.sql.as_str(), it.values.as_slice())).collect();
-                self.connection.batch(&batch)
+                // The application knows of no batch.
+                self.connection.batch(&batch).map_err(Error::without_index)
             }
         };
         self.note(kept, executed)

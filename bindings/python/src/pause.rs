@@ -14,7 +14,7 @@ impl Connection {
     /// with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
         self.call_engine(py, |engine| {
-            let counts = engine.connection()?.session_counts();
+            let counts = engine.without_kept_back().session_counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
             let in_transaction = engine.is_in_transaction();
             let connection = engine.without_kept_back();

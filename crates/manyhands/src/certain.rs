@@ -3,7 +3,7 @@
 //! Who executes such a statement, and asks nothing, learns nothing from it: a transaction that begins with one may
 //! execute it when it commits, as a write of its own, instead of on a fork first.
 
-use manyhands_sqlite::{self as sqlite, Value, WalIndexHeader};
+use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::connection::Connection;
 use crate::limits;
@@ -139,8 +139,22 @@ impl Connection {
         let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
         let schema = program.schema().or(self.open().schema.number)?;
         let travels = prepared.route == Route::Request && prepared.columns.is_empty();
-        let unfailing = travels.then(|| program.unfailing()).flatten();
+        let has_default = |table: &str, column: &str| self.has_default(table, column);
+        let unfailing = travels.then(|| program.unfailing(has_default)).flatten();
         Some(Certainty { schema, unfailing })
+    }
+
+    /// False for a column without DEFAULT, if there is one of this name.
+    fn has_default(&self, table: &str, column: &str) -> bool {
+        let table = table.replace('"', "\"\"");
+        let list = format!("PRAGMA main.table_xinfo(\"{table}\")");
+        let Ok(mut list) = self.sqlite().prepare_one(&list) else { return true };
+        while list.step() == Ok(Step::Row) {
+            if list.column(1) == ValueRef::Text(column.as_bytes()) {
+                return list.column(4) != ValueRef::Null;
+            }
+        }
+        true
     }
 }
 
@@ -158,7 +172,7 @@ mod tests {
     const SCHEMA: &str = "
         CREATE TABLE plain (a, b);
         CREATE TABLE numbered (id INTEGER PRIMARY KEY AUTOINCREMENT, a);
-        CREATE TABLE note (id INTEGER PRIMARY KEY, level TEXT NOT NULL, text TEXT, n REAL NOT NULL DEFAULT 2);
+        CREATE TABLE note (id INTEGER PRIMARY KEY, level TEXT NOT NULL, text TEXT, n REAL NOT NULL);
         CREATE INDEX by_level ON note (level);
         CREATE TABLE single (a, b UNIQUE);
         CREATE TABLE checked (a CHECK (a > 1));
@@ -172,6 +186,9 @@ mod tests {
         CREATE TRIGGER watching AFTER INSERT ON watched BEGIN INSERT INTO plain VALUES (1, 1); END;
         CREATE TABLE parent (id INTEGER PRIMARY KEY);
         CREATE TABLE child (a REFERENCES parent);
+        CREATE TABLE added (a);
+        INSERT INTO added VALUES (1);
+        ALTER TABLE added ADD COLUMN n INT NOT NULL DEFAULT (CAST(NULL AS INT));
         CREATE VIEW shown AS SELECT a FROM plain;
         CREATE TRIGGER instead INSTEAD OF INSERT ON shown BEGIN INSERT INTO plain VALUES (1, 1); END;
         CREATE VIRTUAL TABLE words USING fts5 (word);";
@@ -303,6 +320,7 @@ mod tests {
             ("UPDATE checked SET a = a + ?", 1),
             ("UPDATE strict SET a = ?", 1),
             ("UPDATE child SET a = ?", 1),
+            ("UPDATE added SET n = n + ?", 1),
             ("UPDATE plain SET a = ? RETURNING b", 1),
             ("DELETE FROM plain WHERE a = ? RETURNING b", 1),
             ("DELETE FROM parent WHERE id = ?", 1),

@@ -107,6 +107,16 @@ impl Error {
         Error::new(ErrorKind::Refused(text.into()))
     }
 
+    /// The same, of a statement that its caller knows by another way than the place in a batch.
+    pub fn without_index(self) -> Error {
+        match *self.kind {
+            ErrorKind::Sqlite { error, .. } => {
+                Error::new(ErrorKind::Sqlite { error, statement: None })
+            }
+            kind => Error::new(kind),
+        }
+    }
+
     pub(crate) fn in_statement(self, index: usize) -> Error {
         match *self.kind {
             ErrorKind::Sqlite { error, statement: None } => {

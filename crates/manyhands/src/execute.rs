@@ -6,7 +6,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
 use crate::executor::{Executed, Executor, Taken};
 use crate::ids::Recorded;
 use crate::request::{Answer, Failure, Request, StatementAnswer, StatementRequest};
-use crate::tables::TableSet;
+use crate::tables::{TableSet, has_sequence};
 
 impl Executor {
     pub(crate) fn execute_decoded(
@@ -76,6 +76,9 @@ impl Executor {
             compiled.reset();
             rows
         });
+        if has_sequence(&known.written) {
+            self.queue.forget_ids();
+        }
         let stale = known.is_stale();
         let same_columns = !stale && known.columns == statement.columns;
         *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });

@@ -56,7 +56,7 @@ pub(crate) struct Executor {
     session: Option<Session>,
     pub(crate) counters: Arc<SessionCounters>,
     ids: IdFunction,
-    queue: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
     control: Arc<Control>,
     origin: Instant,
     /// Frames in the WAL after the batch's commit; 0 before it, and when it wrote nothing.
@@ -81,7 +81,7 @@ pub(crate) struct Known {
     pub(crate) is_savepoint: bool,
     pub(crate) changes_rows: bool,
     /// Keys of the tables whose rows it writes.
-    written: Box<[u64]>,
+    pub(crate) written: Box<[u64]>,
     /// How it takes new rowids from others than SQLite.
     rewriting: Rewriting,
     /// Of the columns' names, as of `recompilations`.

@@ -87,7 +87,7 @@ impl Before {
 
 /// The id that SQLite will choose for a row, reserved.
 #[derive(Debug)]
-pub(crate) struct Foreseen {
+pub(crate) struct NextId {
     id: i64,
     before: Before,
 }
@@ -205,12 +205,12 @@ impl IdFunction {
     ///
     /// Outside a transaction only if nobody has committed since. Between this look and SQLite's lock another program may
     /// do so all the same, and SQLite choose another id: a conflict for who has reserved and seen that one.
-    pub(crate) fn foresee(
+    pub(crate) fn reserve_next(
         &self,
         queue: &Queue,
         insert: &InsertWithIds,
         connection: &sqlite::Connection,
-    ) -> Option<Foreseen> {
+    ) -> Option<NextId> {
         let table = insert.table.as_ref()?;
         let (known, before) = (table.known?, Before::of(connection));
         let id = known.id.checked_add(1)?;
@@ -225,7 +225,7 @@ impl IdFunction {
             && !insert.is_newer
             && !insert.asks_for_null
             && queue.reserve_this_id(table.key, id);
-        reserved.then_some(Foreseen { id, before })
+        reserved.then_some(NextId { id, before })
     }
 
     /// The statement that the id was foreseen for has run, as it was written.
@@ -233,7 +233,7 @@ impl IdFunction {
         &self,
         queue: &Queue,
         insert: &mut InsertWithIds,
-        Foreseen { id, before }: Foreseen,
+        NextId { id, before }: NextId,
         connection: &sqlite::Connection,
     ) -> GivenIds {
         let is_given = before.last_insert_rowid != id && connection.last_insert_rowid() == id;

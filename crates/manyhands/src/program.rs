@@ -12,6 +12,7 @@ use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 struct Instruction {
     name: String,
     p: [i64; 3],
+    p4: String,
     p5: i64,
 }
 
@@ -54,8 +55,8 @@ impl Unfailing {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Given {
     Parameter(usize),
-    /// An integer, or another constant that is not NULL.
     Integer,
+    /// Another constant that is not NULL.
     Constant,
     /// Of a cursor, and the place of the column in its record.
     Column(i64, i64),
@@ -77,16 +78,17 @@ impl Program {
         let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
         let mut program = Vec::new();
         while explain.step()? == Step::Row {
-            // One that has no name is none that is known.
-            let name = match explain.column(1) {
-                ValueRef::Text(name) => String::from_utf8_lossy(name).into_owned(),
+            let mut text = |column| match explain.column(column) {
+                ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 _ => String::new(),
             };
+            // One that has no name is none that is known.
+            let (name, p4) = (text(1), text(5));
             let mut number = |column| match explain.column(column) {
                 ValueRef::Integer(number) => number,
                 _ => 0,
             };
-            program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p5: number(6) });
+            program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p4, p5: number(6) });
         }
         Ok(Program(program))
     }
@@ -97,8 +99,8 @@ impl Program {
         beginning.map(|it| it.p[2])
     }
 
-    /// `None` when it may fail with any values.
-    pub(crate) fn unfailing(&self) -> Option<Unfailing> {
+    /// `None` when it may fail with any values. `has_default` tells of a column of a table whether it has a DEFAULT.
+    pub(crate) fn unfailing(&self, has_default: impl Fn(&str, &str) -> bool) -> Option<Unfailing> {
         let mut registers = Registers::new();
         for (address, instruction) in self.0.iter().enumerate() {
             for (register, given) in writes_of(instruction)? {
@@ -120,7 +122,7 @@ impl Program {
         for (address, instruction) in self.named("MustBeInt") {
             need(&found(instruction.p[0], address)?, Need::Integer)?;
         }
-        let holding = self.columns_not_null();
+        let holding = self.columns_not_null(has_default);
         let is_held = |given: &[Given]| given.iter().all(|it| holding.contains(it));
         for (address, instruction) in self.named("HaltIfNull") {
             for (address, given) in self.makers(&registers, instruction.p[2], address)? {
@@ -174,7 +176,7 @@ impl Program {
     }
 
     /// The instructions that may have written a register before an address: the last one, where nothing jumps in between,
-    /// or all.
+    /// or all. To what P2 does not name, only instructions jump that [`leaves`] knows, and seeks, past the test behind them.
     fn writers(
         &self,
         registers: &Registers,
@@ -198,17 +200,24 @@ impl Program {
     }
 
     /// Columns that hold no NULL, since none may be written there: the registers from which a row is made are in the
-    /// order of its columns.
-    fn columns_not_null(&self) -> Vec<Given> {
+    /// order of its columns. One with a DEFAULT may have been added to rows that were there, and the DEFAULT be NULL.
+    fn columns_not_null(&self, has_default: impl Fn(&str, &str) -> bool) -> Vec<Given> {
         let mut columns = Vec::new();
         for (_, row) in self.counting() {
             let [cursor, record, _] = row.p;
             let mut made = self.0.iter().filter(|it| it.name == "MakeRecord" && it.p[2] == record);
             if let (Some(made), None) = (made.next(), made.next()) {
                 let [first, count, _] = made.p;
-                let places = self.named("HaltIfNull").map(|(_, it)| it.p[2] - first);
-                let places = places.filter(|place| (0..count).contains(place));
-                columns.extend(places.map(|place| Given::Column(cursor, place)));
+                for (_, check) in self.named("HaltIfNull") {
+                    // Its name is "table.column".
+                    let column = check.p4.strip_prefix(&row.p4).and_then(|it| it.strip_prefix('.'));
+                    let place = check.p[2] - first;
+                    if (0..count).contains(&place)
+                        && column.is_some_and(|column| !has_default(&row.p4, column))
+                    {
+                        columns.push(Given::Column(cursor, place));
+                    }
+                }
             }
         }
         columns

@@ -46,6 +46,11 @@ pub(crate) fn table_key(name: &str) -> u64 {
     xxh3_64(name.as_bytes())
 }
 
+/// True of the keys of the tables that a statement writes, if the numbers of AUTOINCREMENT are among them.
+pub(crate) fn has_sequence(written: &[u64]) -> bool {
+    !written.is_empty() && written.contains(&table_key("sqlite_sequence"))
+}
+
 /// The tables that a statement touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touches {

@@ -17,7 +17,7 @@ use crate::recent;
 use crate::registry::FileHandle;
 use crate::routing::Facts;
 use crate::row::{Outcome, Row, Tally};
-use crate::tables::{TableSet, Touches};
+use crate::tables::{TableSet, Touches, has_sequence};
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -197,7 +197,7 @@ impl Connection {
     ) -> Option<Result<Vec<Row>, sqlite::Error>> {
         let open = self.open_mut();
         let insert = prepared.rewriting.form()?;
-        let foreseen = open.ids.foresee(queue, insert, &open.sqlite)?;
+        let foreseen = open.ids.reserve_next(queue, insert, &open.sqlite)?;
         let result = prepared.fetch_all(values);
         let open = self.open_mut();
         let insert = prepared.rewriting.form()?;
@@ -245,6 +245,12 @@ impl Connection {
         let changes_before = if counts { self.sqlite().changes() } else { 0 };
         let result = self.fetch(prepared, values);
         prepared.statement.reset();
+        if has_sequence(&prepared.written)
+            && let Some(file) = &self.file
+        {
+            // They may begin anew.
+            file.queue().forget_ids();
+        }
         // One that could not even be compiled again, for a schema that has changed, counted nothing.
         let ran = match &result {
             Ok(_) => true,

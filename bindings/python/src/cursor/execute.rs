@@ -75,9 +75,10 @@ impl Cursor {
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin {
                 if !begin.waits
-                    && let Some(kept) = engine.keep_back(begin.sql, &statement.sql, &values)
+                    && let Some((promised, foreseen)) =
+                        engine.keep_back(begin.sql, &statement.sql, &values)
                 {
-                    return Ok(Done::KeptBack(kept.0, kept.1));
+                    return Ok(Done::KeptBack(promised, foreseen));
                 }
                 if !engine.is_in_transaction() {
                     begin.before(&statement.sql, engine.connection()?)?;

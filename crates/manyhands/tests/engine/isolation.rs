@@ -15,3 +15,4 @@ mod overlooked_auto;
 mod new_ids;
 mod replay_exactly;
 mod story;
+mod untold;

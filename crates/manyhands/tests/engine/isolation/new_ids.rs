@@ -1,10 +1,10 @@
 //! New rowids of a transaction's rows: one after the other, and never one that the table has. The highest one
 //! is asked for only when something else may have changed it: so the statements have the same text.
 
-use manyhands::{Connection, Database, params};
+use manyhands::{Connection, Database, TransactionMode, Value, params};
 
 use super::story::{TEST, open, play, play_on};
-use crate::stage::{Stage, connect, execute, shell};
+use crate::stage::{Stage, connect, execute, number, shell};
 
 fn stage(setup: &str) -> (Stage, Database) {
     let stage = Stage::without_disk();
@@ -353,4 +353,87 @@ fn a_table_that_gets_an_index() {
         }
         assert_eq!(shell(&stage.path(), "SELECT count(*) FROM test"), "8");
     }
+}
+
+/// The numbers of AUTOINCREMENT may be any value, and may be made to begin anew.
+#[test]
+fn a_sequence_that_the_application_writes() {
+    for (seq, first) in [("'0'", 4), ("'abc'", 4), ("10.7", 11), ("NULL", 4), ("20", 21)] {
+        for insert in ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE"] {
+            let stage = Stage::without_disk();
+            let mut connection = connect(&stage.database());
+            let setup = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a);
+                         INSERT INTO t (a) VALUES ('one'), ('two'), ('three')";
+            connection.execute_script(setup).expect("the setup");
+            execute(&mut connection, &format!("UPDATE sqlite_sequence SET seq = {seq}"));
+            execute(&mut connection, "BEGIN");
+            execute(&mut connection, &format!("{insert} INTO t (a) VALUES ('four')"));
+            execute(&mut connection, "COMMIT");
+            let found = number(&mut connection, "SELECT max(id) + count(*) * 100 FROM t");
+            assert_eq!(found, first + 400, "{insert} {seq}");
+        }
+    }
+    let stage = Stage::without_disk();
+    let mut connection = connect(&stage.database());
+    execute(&mut connection, "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a)");
+    for in_transaction in [true, false] {
+        for _ in 0..2 {
+            execute(&mut connection, "BEGIN");
+            execute(&mut connection, "INSERT INTO t (a) VALUES (1)");
+            execute(&mut connection, "COMMIT");
+        }
+        let begin = if in_transaction { "BEGIN" } else { "SELECT 1" };
+        connection
+            .execute_script(&format!("{begin}; DELETE FROM t; DELETE FROM sqlite_sequence"))
+            .expect("resets");
+        if in_transaction {
+            execute(&mut connection, "COMMIT");
+        }
+        execute(&mut connection, "BEGIN");
+        execute(&mut connection, "INSERT INTO t (a) VALUES (1)");
+        assert_eq!(connection.last_insert_rowid(), 1, "{in_transaction}");
+        execute(&mut connection, "COMMIT");
+    }
+}
+
+/// A row of a statement may have an id above all before it, and its next row asks for a new one.
+#[test]
+fn rows_with_and_without_ids() {
+    let stage = Stage::without_disk();
+    let database = stage.database();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    one.execute_script(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 'first')",
+    )
+    .expect("setup");
+    let insert = "INSERT OR IGNORE INTO t (id, a) VALUES (?1, ?2), (?3, ?4)";
+    let null = || Value::Null;
+    execute(&mut one, "BEGIN");
+    one.execute(insert, params![1, "x", null(), "y"]).expect("one row");
+    execute(&mut other, "BEGIN");
+    execute(&mut other, "INSERT INTO t (a) VALUES ('b')");
+    one.execute(insert, params![4, "p", null(), "q"]).expect("two rows");
+    execute(&mut one, "COMMIT");
+    execute(&mut other, "COMMIT");
+    assert_eq!(
+        number(&mut one, "SELECT count(*) FROM t WHERE a IN ('first', 'y', 'b', 'p', 'q')"),
+        5
+    );
+}
+
+/// A row that a constraint of the table may leave out may not get its id.
+#[test]
+fn a_table_that_ignores_conflicts() {
+    let stage = Stage::without_disk();
+    let builder = Database::builder(stage.path()).transaction_mode(TransactionMode::Auto);
+    let mut connection = connect(&builder.open().expect("opens"));
+    execute(
+        &mut connection,
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE ON CONFLICT IGNORE)",
+    );
+    execute(&mut connection, "BEGIN");
+    let outcome = connection.execute("INSERT INTO t (a) VALUES ('x')", params![]).expect("inserts");
+    assert_eq!(connection.last_insert_rowid_of(&outcome).expect("an id"), 1);
+    assert!(connection.holds_turn());
+    execute(&mut connection, "COMMIT");
 }
