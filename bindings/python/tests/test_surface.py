@@ -154,6 +154,50 @@ def test_executemany_executes_what_an_iterator_gave_before_it_failed(either):
     assert either.execute("SELECT a FROM t").fetchall() == [(1,), (2,)]
 
 
+@pytest.mark.parametrize("level", [None, "", "IMMEDIATE"])
+def test_executemany_asks_for_an_item_when_the_one_before_is_written(either, level):
+    either.isolation_level = level
+    inside = []
+
+    def numbers():
+        for _ in range(3):
+            inside.append(either.in_transaction)
+            yield either.execute("SELECT count(*) + 1 FROM t").fetchone()
+
+    assert either.executemany("INSERT INTO t (a) VALUES (?)", numbers()).rowcount == 3
+    assert inside == [level is not None] * 3
+
+    def new_words():
+        for word in ["x", "y", "x", "y", "z"]:
+            if not either.execute("SELECT 1 FROM t WHERE b = ?", (word,)).fetchone():
+                yield (word,)
+
+    either.executemany("INSERT INTO t (b) VALUES (?)", new_words())
+    rows = either.execute("SELECT a, b FROM t").fetchall()
+    assert rows == [(1, None), (2, None), (3, None), (4, "x"), (5, "y"), (6, "z")]
+
+
+def test_executemany_leaves_what_comes_after_an_error(either):
+    either.isolation_level = "DEFERRED"
+    items = iter([(1,), (1,), (2,), (3,)])
+    with pytest.raises(either.IntegrityError):
+        either.executemany("INSERT INTO t (a) VALUES (?)", items)
+    assert list(items) == [(2,), (3,)]
+    with pytest.raises(either.ProgrammingError):
+        either.executemany("INSERT INTO t (a) VALUES (?)", [(7,), (), (8,)])
+    assert either.execute("SELECT a FROM t").fetchall() == [(1,), (7,)]
+
+
+def test_executemany_of_nothing_begins_a_transaction(either):
+    either.isolation_level = "DEFERRED"
+    either.executemany("INSERT INTO t (a) VALUES (?)", iter([]))
+    assert either.in_transaction
+    either.rollback()
+    with pytest.raises(either.ProgrammingError):
+        either.executemany("INSERT INTO t (a) VALUES (?)", iter([()]))
+    assert either.in_transaction
+
+
 def test_rows_are_stepped_as_they_are_asked_for(either):
     """An endless SELECT shows its first rows; an error comes with the row before the one that fails."""
     endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use manyhands::{Execution, Foreseen, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
@@ -155,38 +155,42 @@ impl Cursor {
         self.forget();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
+        statement.compile(py, &connection)?;
         if !statement.changes_rows {
             return Err(ProgrammingError::new_err(
                 "executemany() can only execute DML statements.",
             ));
         }
-        let begin = connection.implicit_begin();
+        if let Some(begin) = connection.implicit_begin() {
+            connection.call(py, |engine| {
+                if engine.is_autocommit() {
+                    begin.before(&statement.sql, engine)?;
+                }
+                Ok(())
+            })?;
+        }
+        // What is no list or tuple may be a program, which reads what was written for the items before.
+        let is_plain =
+            parameters.is_exact_instance_of::<PyList>() || parameters.is_exact_instance_of::<PyTuple>();
+        let chunk_rows = if is_plain { CHUNK_ROWS } else { 1 };
+        let mut chunk: Vec<Vec<Value>> = Vec::with_capacity(chunk_rows);
         let mut changes = 0;
         let mut open = Vec::new();
         loop {
-            let mut chunk: Vec<Vec<Value>> = Vec::new();
+            chunk.clear();
             let mut stopped = None;
-            while chunk.len() < CHUNK_ROWS {
-                match sets.next() {
-                    None => break,
-                    Some(set) => {
-                        match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
-                            Ok(values) => chunk.push(values),
-                            Err(error) => {
-                                stopped = Some(error);
-                                break;
-                            }
-                        }
+            while chunk.len() < chunk_rows {
+                let Some(set) = sets.next() else { break };
+                match set.and_then(|set| statement.bind(py, &connection, Some(&set))) {
+                    Ok(values) => chunk.push(values),
+                    Err(error) => {
+                        stopped = Some(error);
+                        break;
                     }
                 }
             }
-            let ended = chunk.len() < CHUNK_ROWS;
+            let ended = chunk.len() < chunk_rows;
             connection.call(py, |engine| {
-                if let Some(begin) = begin
-                    && engine.is_autocommit()
-                {
-                    begin.before(&statement.sql, engine)?;
-                }
                 for values in &chunk {
                     let mut outcome = engine.execute(&statement.sql, values)?;
                     outcome.rows.clear();
