@@ -141,7 +141,7 @@ pub(crate) fn to_python<'py>(
     })
 }
 
-/// What a converter is given: the bytes of a value as TEXT or BLOB; `None` for NULL.
+/// What a converter is given: the bytes of a value as TEXT or BLOB; `None` for none.
 pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Bound<'py, PyBytes>> {
     match value {
         ValueRef::Null => None,
@@ -149,8 +149,8 @@ pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Boun
         ValueRef::Real(number) => {
             Some(PyBytes::new(py, manyhands::real_as_text(number).as_bytes()))
         }
-        // As the standard module has it.
-        ValueRef::Blob([]) => None,
+        // As the standard module has it: SQLite gives no pointer to nothing.
+        ValueRef::Text([]) | ValueRef::Blob([]) => None,
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(PyBytes::new(py, bytes)),
     }
 }

@@ -46,6 +46,18 @@ def test_values_make_the_round_trip(module, path, given, expected):
         connection.close()
 
 
+@pytest.mark.parametrize("module", [manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+def test_a_converter_is_not_asked_of_what_is_empty(module, path):
+    module.register_converter("loud", lambda text: text + b"!")
+    connection = module.connect(path, detect_types=module.PARSE_COLNAMES)
+    try:
+        row = connection.execute("SELECT '' AS 'a [loud]', x'' AS 'b [loud]', 'c' AS 'c [loud]'").fetchone()
+        assert row == (None, None, b"c!")
+    finally:
+        connection.close()
+        module.converters.pop("LOUD")
+
+
 @pytest.mark.parametrize(
     "parameters, exception",
     [
