@@ -120,6 +120,16 @@ def test_executemany_takes_statements_that_write_only(either):
     with pytest.raises(either.ProgrammingError):
         either.executemany("SELECT ?", [(1,)])
     assert either.executemany("INSERT INTO t VALUES (?, 1)", []).rowcount == 0
+    either.isolation_level = ""
+    for nothing in ("", "-- nothing", "WITH n AS (SELECT 1) SELECT 1", "PRAGMA user_version", "BEGIN"):
+        with pytest.raises(either.ProgrammingError, match="can only execute DML"):
+            either.executemany(nothing, [()])
+    for writes in ("WITH n AS (SELECT ?) INSERT INTO t (b) SELECT * FROM n", "CREATE TABLE u (x)"):
+        items = [(1,), (2,)] if "?" in writes else [()]
+        assert either.executemany(writes, items).rowcount == -1
+        assert not either.in_transaction
+    assert either.execute("SELECT b FROM t").fetchall() == [(1,), (2,)]
+    assert either.execute("SELECT * FROM u").fetchall() == []
 
 
 def test_a_closed_connection_says_so(either):

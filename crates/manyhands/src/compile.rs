@@ -43,6 +43,19 @@ impl Connection {
         Ok(types)
     }
 
+    /// True for a statement that does not write into the database file by itself, and for text without one
+    /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
+        self.begin_operation()?;
+        let Some(prepared) = self.look_up(sql)? else { return Ok(true) };
+        let read_only = prepared.compiled.read_only;
+        self.put_back(prepared);
+        Ok(read_only)
+    }
+
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
         self.find_prepared(sql)?.ok_or_else(|| Error::refused("there is no SQL statement"))
     }

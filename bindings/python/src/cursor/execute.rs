@@ -30,7 +30,7 @@ impl Cursor {
         Ok(slf)
     }
 
-    /// Executes an INSERT, UPDATE, DELETE or REPLACE once for each of the parameters.
+    /// Executes a statement that writes once for each of the parameters.
     #[pyo3(signature = (sql, seq_of_parameters, /))]
     pub(crate) fn executemany<'py>(
         slf: Bound<'py, Self>,
@@ -156,12 +156,16 @@ impl Cursor {
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         statement.compile(py, &connection)?;
-        if !statement.changes_rows {
+        if !statement.changes_rows
+            && connection.call(py, |engine| engine.is_read_only(&statement.sql))?
+        {
             return Err(ProgrammingError::new_err(
                 "executemany() can only execute DML statements.",
             ));
         }
-        if let Some(begin) = connection.implicit_begin() {
+        if statement.changes_rows
+            && let Some(begin) = connection.implicit_begin()
+        {
             connection.call(py, |engine| {
                 if engine.is_autocommit() {
                     begin.before(&statement.sql, engine)?;
@@ -209,7 +213,9 @@ impl Cursor {
                 break;
             }
         }
-        lock(&self.state).rowcount = Rowcount::Of(open, changes);
+        if statement.changes_rows {
+            lock(&self.state).rowcount = Rowcount::Of(open, changes);
+        }
         Ok(())
     }
 
