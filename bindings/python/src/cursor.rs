@@ -75,6 +75,12 @@ struct Busy<'a> {
 }
 
 impl Busy<'_> {
+    /// Ends it with an error, and keeps the row that could not be made: it is the next one still.
+    fn fail(self, py: Python<'_>, shown: Box<Shown>, error: PyErr) -> PyErr {
+        self.leave(py, Some(shown));
+        error
+    }
+
     /// Ends it, and keeps what there is to show. Returns the cursor's `row_factory`.
     fn leave<'py>(
         mut self,

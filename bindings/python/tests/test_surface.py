@@ -222,6 +222,21 @@ def test_rows_are_stepped_as_they_are_asked_for(either):
     assert cursor.fetchone() is None
 
 
+def test_a_row_that_python_cannot_show_is_shown_again(either):
+    """It was not in UTF-8: the application takes it as bytes, and goes on."""
+    rows = "SELECT 'a' UNION ALL SELECT CAST(x'FF41' AS TEXT) UNION ALL SELECT 'b' UNION ALL SELECT 'c'"
+    for before, ask in ((1, "fetchone"), (0, "fetchall"), (1, "fetchmany"), (1, "__next__")):
+        either.text_factory = str
+        cursor = either.execute(rows)
+        assert cursor.fetchmany(before) == [("a",)] if before else True
+        for _ in range(2):
+            with pytest.raises(either.OperationalError, match="Could not decode to UTF-8"):
+                getattr(cursor, ask)()
+        either.text_factory = bytes
+        assert cursor.fetchall() == [(b"\xffA",), (b"b",), (b"c",)]
+        assert cursor.fetchone() is None
+
+
 def test_a_snapshot_ends_with_the_last_row(path, either):
     """A cursor that is kept after its last row must not keep others from being seen."""
     either.execute("INSERT INTO t VALUES (1, 1)")

@@ -43,7 +43,10 @@ impl Cursor {
         let this = slf.get();
         let (connection, shown) = this.enter_to_show(py)?;
         let Some(mut shown) = shown else { return Ok(None) };
-        let row = shown.row(py, &connection)?;
+        let row = match shown.row(py, &connection) {
+            Ok(row) => row,
+            Err(error) => return Err(connection.fail(py, shown, error)),
+        };
         let more = shown.advance(py, &connection, 1)?;
         let factory = connection.leave(py, more.then_some(shown));
         Cursor::made_by_factory(slf, row, factory.as_ref()).map(Some)
@@ -57,7 +60,10 @@ impl Cursor {
         let Some(mut shown) = shown else { return Ok(list) };
         let mut left = rows_max;
         while left > 0 {
-            list.append(shown.row(py, &connection)?)?;
+            match shown.row(py, &connection) {
+                Ok(row) => list.append(row)?,
+                Err(error) => return Err(connection.fail(py, shown, error)),
+            }
             left -= 1;
             // One more than is wanted: see `Shown::buffer`.
             if !shown.advance(py, &connection, CHUNK_ROWS.min(left.max(1)))? {
