@@ -20,8 +20,8 @@ pub(crate) fn enable_callback_tracebacks(enable: bool) {
     TRACEBACKS.store(enable, Ordering::Relaxed);
 }
 
-/// Where a connection finds what a callback has raised that is no error, an interrupt or an exit, and what a
-/// signal handler has.
+/// Where a connection finds what a callback has raised that is no error, an interrupt or an exit; what a collation
+/// has, which cannot fail; and what a signal handler has.
 #[derive(Default)]
 pub(crate) struct Raised {
     any: AtomicBool,
@@ -34,8 +34,12 @@ impl Raised {
         self.any.store(true, Ordering::Release);
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     pub(crate) fn take(&self) -> Option<PyErr> {
-        if !self.any.load(Ordering::Acquire) {
+        if !self.is_set() {
             return None;
         }
         self.any.store(false, Ordering::Relaxed);
@@ -71,6 +75,26 @@ impl Callback {
                     self.raised.set(error);
                 }
                 result
+            })
+        })
+    }
+}
+
+impl Callback {
+    /// Calls it as `work` does, for SQLite that cannot be told of a failure. The first exception of a statement is
+    /// raised by the call that SQLite was called by; `otherwise` is the answer then, and until the statement ends.
+    pub(crate) fn run_unfailing<T>(
+        &self,
+        work: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
+        otherwise: T,
+    ) -> T {
+        if self.raised.is_set() {
+            return otherwise;
+        }
+        Python::attach(|py| {
+            work(self.callable.bind(py)).unwrap_or_else(|error| {
+                self.raised.set(error);
+                otherwise
             })
         })
     }

@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Makes a collation of a callable, which compares two strings and returns a number below, equal to or
-    /// above 0; None removes the collation.
+    /// above 0; None removes the collation. What it raises is raised by the call that needed it.
     ///
     /// A connection that has a collation executes its writes itself, in its turn.
     #[pyo3(signature = (name, callback, /))]
@@ -116,7 +116,8 @@ impl Connection {
         let callback = Callback::new(callback.clone().unbind(), self);
         self.call(py, |connection| {
             connection.create_collation(name, move |left, right| {
-                callback.run(|callable| compare(callable, left, right), |_, _| Ordering::Equal)
+                callback
+                    .run_unfailing(|callable| compare(callable, left, right), Ordering::Equal)
             })
         })
     }
@@ -270,7 +271,8 @@ fn compare(callable: &Bound<'_, PyAny>, left: &[u8], right: &[u8]) -> PyResult<O
     let py = callable.py();
     let text = |bytes| PyString::from_bytes(py, bytes);
     let result = callable.call1((text(left)?, text(right)?))?;
-    let number = result.cast::<PyInt>().map_err(PyErr::from)?;
+    // As in the standard module, what is no number is no error either.
+    let Ok(number) = result.cast::<PyInt>() else { return Ok(Ordering::Equal) };
     // It may be larger than any integer of ours.
     number.compare(0)
 }

@@ -4,6 +4,7 @@ else."""
 import contextlib
 import gc
 import multiprocessing
+import sqlite3
 import sys
 import threading
 import time
@@ -164,6 +165,30 @@ def test_a_callback_cannot_use_the_connection_that_calls_it(connection, unraised
     assert isinstance(error, manyhands.ProgrammingError) and "callback" in str(error)
     assert callable_ is uses
     assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("kind", [KeyError, UnicodeDecodeError, KeyboardInterrupt])
+@pytest.mark.parametrize("module", [manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+def test_what_a_collation_raises_is_raised(module, path, kind):
+    connection = module.connect(path)
+    connection.executescript("CREATE TABLE item (n); INSERT INTO item VALUES ('a'), ('b'), ('c')")
+    asked = []
+
+    def bad(a, b):
+        asked.append((a, b))
+        raise kind(*(("utf-8", b"x", 0, 1, "mine") if kind is UnicodeDecodeError else ("mine",)))
+
+    connection.create_collation("bad", bad)
+    for sql in ("DELETE FROM item WHERE n = 'b' COLLATE bad", "SELECT n FROM item ORDER BY n COLLATE bad"):
+        asked.clear()
+        with pytest.raises(kind, match="mine"):
+            connection.execute(sql).fetchall()
+        assert len(asked) == 1
+        connection.rollback()
+        assert connection.execute("SELECT count(*) FROM item").fetchone() == (3,)
+    connection.create_collation("none", lambda a, b: None)
+    assert connection.execute("SELECT 'a' = 'b' COLLATE none").fetchone() == (1,)
+    connection.close()
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
