@@ -287,6 +287,7 @@ impl Connection {
         if self.state.load(Ordering::Relaxed) != OPEN || self.check_process().is_err() {
             return Ok(());
         }
+        self.check_no_callback()?;
         self.state.store(CLOSED, Ordering::Relaxed);
         lock(&self.attributes).statements = None;
         let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;

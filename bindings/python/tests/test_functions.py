@@ -191,6 +191,22 @@ def test_what_a_collation_raises_is_raised(module, path, kind):
     connection.close()
 
 
+def test_a_callback_cannot_close_the_connection_that_calls_it(connection):
+    refused = []
+
+    def closes(*args):
+        with pytest.raises(manyhands.ProgrammingError, match="callback cannot use the connection"):
+            connection.close()
+        refused.append(args)
+
+    connection.create_function("closes", 0, closes)
+    connection.set_trace_callback(closes)
+    assert connection.execute("SELECT closes()").fetchone() == (None,)
+    connection.set_trace_callback(None)
+    assert len(refused) == 2
+    assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 def test_what_is_no_error_ends_the_call(connection, kind):
     def stops(*args):

@@ -74,12 +74,8 @@ impl Connection {
     ) -> PyResult<T> {
         self.check_open()?;
         self.check_process()?;
+        self.check_no_callback()?;
         let thread = this_thread();
-        if self.user.load(Ordering::Relaxed) == thread {
-            return Err(ProgrammingError::new_err(
-                "a callback cannot use the connection that calls it",
-            ));
-        }
         let (result, raised) = py.detach(|| {
             let mut engine = lock(&self.engine);
             let lent = self.lent.load(Ordering::Relaxed);
@@ -159,6 +155,14 @@ impl Connection {
             UNINITIALISED => Err(uninitialised()),
             _ => Err(closed()),
         }
+    }
+
+    /// Refuses the thread that is inside the engine already: it would wait for itself.
+    pub(super) fn check_no_callback(&self) -> PyResult<()> {
+        if self.user.load(Ordering::Relaxed) != this_thread() {
+            return Ok(());
+        }
+        Err(ProgrammingError::new_err("a callback cannot use the connection that calls it"))
     }
 
     /// True in a child of the process that opened it.
