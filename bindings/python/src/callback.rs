@@ -9,6 +9,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 use crate::connection::{Connection, lock};
+use crate::error::ProgrammingError;
 
 static TRACEBACKS: AtomicBool = AtomicBool::new(false);
 
@@ -47,15 +48,29 @@ impl Raised {
     }
 }
 
-/// A callable of the application's.
+/// A callable of the application's: `None` once the garbage collector has taken it.
+pub(crate) type Callable = Arc<Mutex<Option<Py<PyAny>>>>;
+
+/// How the engine calls one.
 pub(crate) struct Callback {
-    callable: Py<PyAny>,
+    callable: Callable,
     raised: Arc<Raised>,
 }
 
 impl Callback {
     pub(crate) fn new(callable: Py<PyAny>, connection: &Connection) -> Callback {
+        let callable = Arc::new(Mutex::new(Some(callable)));
         Callback { callable, raised: connection.raised() }
+    }
+
+    /// The one reference that is held to it, for a connection that shows it to the garbage collector.
+    pub(crate) fn callable(&self) -> Callable {
+        Arc::clone(&self.callable)
+    }
+
+    fn bind<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let callable = lock(&self.callable).as_ref().map(|it| it.bind(py).clone());
+        callable.ok_or_else(|| ProgrammingError::new_err("the callback is gone, with its connection"))
     }
 
     /// Calls it as `work` does. Of an exception `otherwise` is made, and it is reported if that is enabled;
@@ -66,11 +81,14 @@ impl Callback {
         otherwise: impl FnOnce(Python<'_>, &PyErr) -> T,
     ) -> T {
         Python::attach(|py| {
-            let callable = self.callable.bind(py);
-            work(callable).unwrap_or_else(|error| {
+            let callable = match self.bind(py) {
+                Ok(callable) => callable,
+                Err(gone) => return otherwise(py, &gone),
+            };
+            work(&callable).unwrap_or_else(|error| {
                 let result = otherwise(py, &error);
                 if error.is_instance_of::<PyException>(py) {
-                    report(py, error, callable);
+                    report(py, error, &callable);
                 } else {
                     self.raised.set(error);
                 }
@@ -92,7 +110,7 @@ impl Callback {
             return otherwise;
         }
         Python::attach(|py| {
-            work(self.callable.bind(py)).unwrap_or_else(|error| {
+            self.bind(py).and_then(|callable| work(&callable)).unwrap_or_else(|error| {
                 self.raised.set(error);
                 otherwise
             })

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
-use crate::callback::Raised;
+use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
 use crate::kept_back::Engine;
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
@@ -68,6 +68,8 @@ pub(crate) struct Attributes {
     /// Statements that were executed, by their text.
     pub(crate) statements: Option<Py<PyDict>>,
     pub(crate) statements_max: usize,
+    /// What the engine calls beside functions, for the garbage collector to see.
+    pub(crate) hooks: [Option<Callable>; 3],
 }
 
 /// Locks a mutex. What it guards is sound after a panic too.
@@ -269,15 +271,29 @@ impl Connection {
             if let Some(factory) = &attributes.text_factory {
                 visit.call(factory)?;
             }
+            for hook in attributes.hooks.iter().flatten() {
+                if let Ok(callable) = hook.try_lock()
+                    && let Some(callable) = &*callable
+                {
+                    visit.call(callable)?;
+                }
+            }
         }
         Ok(())
     }
 
     fn __clear__(&self) {
         self.text_is_str.store(true, Ordering::Relaxed);
-        let mut attributes = lock(&self.attributes);
-        attributes.row_factory = None;
-        attributes.text_factory = None;
+        let (factories, hooks) = {
+            let mut attributes = lock(&self.attributes);
+            let factories = (attributes.row_factory.take(), attributes.text_factory.take());
+            (factories, core::mem::take(&mut attributes.hooks))
+        };
+        drop(factories);
+        for hook in hooks.iter().flatten() {
+            let callable = lock(hook).take();
+            drop(callable);
+        }
     }
 }
 
@@ -289,7 +305,11 @@ impl Connection {
         }
         self.check_no_callback()?;
         self.state.store(CLOSED, Ordering::Relaxed);
-        lock(&self.attributes).statements = None;
+        let forgotten = {
+            let mut attributes = lock(&self.attributes);
+            (attributes.statements.take(), core::mem::take(&mut attributes.hooks))
+        };
+        drop(forgotten);
         let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;
         py.detach(|| {
             let mut taken = lock(&self.engine).take();

@@ -4,8 +4,8 @@ use manyhands::{Action, Progress, Traced, Verdict};
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
 
-use crate::callback::{Callback, report};
-use crate::connection::Connection;
+use crate::callback::{Callable, Callback, report};
+use crate::connection::{Connection, lock};
 use crate::error::DataError;
 
 #[pymethods]
@@ -21,8 +21,9 @@ impl Connection {
         py: Python<'_>,
         authorizer_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let authorizer = authorizer_callback.map(|callable| {
-            let callback = Callback::new(callable, self);
+        let callback = authorizer_callback.map(|callable| Callback::new(callable, self));
+        let callable = callback.as_ref().map(Callback::callable);
+        let authorizer = callback.map(|callback| {
             move |action: &Action<'_>| {
                 let Action { code, first, second, database, trigger, .. } = *action;
                 callback.run(
@@ -42,7 +43,9 @@ impl Connection {
                 )
             }
         });
-        self.call(py, |connection| connection.set_authorizer(authorizer))
+        self.call(py, |connection| connection.set_authorizer(authorizer))?;
+        self.show_to_collector(Hook::Authorizer, callable);
+        Ok(())
     }
 
     /// Sets a callable that is called after every `n` instructions of a running statement; when it returns
@@ -58,14 +61,18 @@ impl Connection {
     ) -> PyResult<()> {
         // As in SQLite, less than one is never.
         let every = u32::try_from(n).unwrap_or(0);
-        let handler = progress_handler.filter(|_| every > 0).map(|callable| {
-            let callback = Callback::new(callable, self);
+        let handler = progress_handler.filter(|_| every > 0);
+        let callback = handler.map(|callable| Callback::new(callable, self));
+        let callable = callback.as_ref().map(Callback::callable);
+        let handler = callback.map(|callback| {
             move || {
                 let stops = callback.run(|callable| callable.call0()?.is_truthy(), |_, _| true);
                 if stops { Progress::Stop } else { Progress::Continue }
             }
         });
-        self.call(py, |connection| connection.set_progress_handler(every, handler))
+        self.call(py, |connection| connection.set_progress_handler(every, handler))?;
+        self.show_to_collector(Hook::Progress, callable);
+        Ok(())
     }
 
     /// Sets a callable that is called with the text of each statement that begins to run, its values in the
@@ -78,8 +85,9 @@ impl Connection {
         py: Python<'_>,
         trace_callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let tracer = trace_callback.map(|callable| {
-            let callback = Callback::new(callable, self);
+        let callback = trace_callback.map(|callable| Callback::new(callable, self));
+        let callable = callback.as_ref().map(Callback::callable);
+        let tracer = callback.map(|callback| {
             move |traced: &Traced<'_>| {
                 callback.run(
                     |callable| {
@@ -94,7 +102,25 @@ impl Connection {
                 );
             }
         });
-        self.call(py, |connection| connection.set_tracer(tracer))
+        self.call(py, |connection| connection.set_tracer(tracer))?;
+        self.show_to_collector(Hook::Trace, callable);
+        Ok(())
+    }
+}
+
+/// An index in `Attributes::hooks`.
+#[derive(Clone, Copy)]
+enum Hook {
+    Authorizer,
+    Progress,
+    Trace,
+}
+
+impl Connection {
+    /// They are often methods of what holds the connection, which must not live for ever.
+    fn show_to_collector(&self, hook: Hook, callable: Option<Callable>) {
+        let old = std::mem::replace(&mut lock(&self.attributes).hooks[hook as usize], callable);
+        drop(old);
     }
 }
 

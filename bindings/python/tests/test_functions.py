@@ -191,6 +191,38 @@ def test_what_a_collation_raises_is_raised(module, path, kind):
     connection.close()
 
 
+@pytest.mark.parametrize("hook", ["set_trace_callback", "set_progress_handler", "set_authorizer", None])
+@pytest.mark.parametrize("module", [manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_forgotten_connection_is_collected_with_its_hooks(module, path, hook):
+    """Its open transaction would keep others from writing for ever, and its files would stay open."""
+
+    class Store:
+        def __init__(self):
+            self.connection = module.connect(path)
+            self.connection.execute("CREATE TABLE IF NOT EXISTS item (n)")
+            for name in [hook] if hook else ["set_trace_callback", "set_progress_handler", "set_authorizer"]:
+                arguments = (7,) if name == "set_progress_handler" else ()
+                # The second takes the place of the first.
+                for _ in range(2):
+                    getattr(self.connection, name)(self.call, *arguments)
+            self.connection.execute("INSERT INTO item VALUES (1)")
+            self.connection.execute("SELECT * FROM item").fetchall()
+
+        def call(self, *args):
+            return 0
+
+    gone = weakref.ref(Store())
+    gc.collect()
+    assert gone() is None
+    connection = module.connect(path, timeout=0)
+    connection.execute("INSERT INTO item VALUES (2)")
+    connection.commit()
+    assert connection.execute("SELECT * FROM item").fetchall() == [(2,)]
+    connection.close()
+
+
 def test_a_callback_cannot_close_the_connection_that_calls_it(connection):
     refused = []
 
