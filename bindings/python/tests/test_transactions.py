@@ -300,3 +300,43 @@ def test_what_does_not_compile_begins_no_snapshot(account):
     assert cents(one) == 1920
     one.close()
     other.close()
+
+
+@pytest.mark.parametrize("how", ["timeout", "interrupt"])
+def test_a_commit_that_ends_while_it_waits_ends_its_transaction(account, how):
+    """docs/python-compat.md says so. `sqlite3` leaves the transaction open."""
+    one, other = connect(account, timeout=0.3 if how == "timeout" else 30, check_same_thread=False), connect(account)
+    one.execute("BEGIN")
+    one.execute("UPDATE account SET cents = 7 WHERE id = 2")
+    other.execute("BEGIN IMMEDIATE")
+    if how == "interrupt":
+        threading.Timer(0.1, one.interrupt).start()
+    with pytest.raises(manyhands.OperationalError, match="nothing was written"):
+        one.commit()
+    assert not one.in_transaction
+    other.commit()
+    one.commit()
+    assert cents(one, 2) == 0
+    one.close()
+    other.close()
+
+
+def test_the_pragmas_of_waiting_and_of_checkpoints(account):
+    """docs/python-compat.md says so, too."""
+    one, other = connect(account), connect(account)
+
+    def ask(pragma):
+        return one.execute(f"PRAGMA {pragma}").fetchone()[0]
+
+    assert (ask("busy_timeout = 200"), ask("busy_timeout")) == (200, 0)
+    assert (ask("wal_autocheckpoint = 10"), ask("wal_autocheckpoint")) == (10, 0)
+    with other.transaction("immediate"):
+        with pytest.raises(manyhands.LockTimeout, match="timed out after 0.2 s waiting for the turn"):
+            one.execute("UPDATE account SET cents = 7 WHERE id = 2")
+    one.execute("CREATE TABLE page (bytes)")
+    for _ in range(50):
+        one.execute("INSERT INTO page VALUES (zeroblob(3000))")
+    # Not after 10 pages: the file would begin again.
+    assert account.with_name("app.db-wal").stat().st_size > 50 * 4096
+    one.close()
+    other.close()
