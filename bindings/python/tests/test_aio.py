@@ -638,3 +638,25 @@ def test_mistakes_are_errors(tmp_path: Path) -> None:
             del left
 
     run(use)
+
+
+def test_a_change_whose_count_does_not_come_in_time_is_undone(path: Path) -> None:
+    async def change() -> int:
+        async with aio.connect(path, timeout=0.2) as db:
+            await db.execute("CREATE TABLE t (n)")
+            await db.execute("INSERT INTO t VALUES (0)")
+            await db.commit()
+            with closing(manyhands.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                for n in ("n + ?", "n + abs(?)"):
+                    with pytest.raises(manyhands.LockTimeout):
+                        await db.execute(f"UPDATE t SET n = {n}", (10,))
+                    assert not db.in_transaction
+                other.execute("ROLLBACK")
+            await db.execute("UPDATE t SET n = n + ?", (10,))
+            await db.commit()
+            async with db.execute("SELECT n FROM t") as cursor:
+                (found,) = await cursor.fetchone()
+            return found
+
+    assert run(change) == 10

@@ -16,7 +16,7 @@ use crate::optimistic::is_begin_concurrent;
 use crate::options::TransactionMode;
 use crate::prepared::Prepared;
 use crate::routing::{self, InFork, TransactionStatement};
-use crate::row::Outcome;
+use crate::row::{Outcome, Tally};
 
 impl Connection {
     /// Whether the transaction that `sql` has begun is cautious; `None` if it is not on a fork.
@@ -103,11 +103,21 @@ impl Connection {
     /// # Errors
     /// See [`Connection::settle`].
     pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
+        let id = outcome.last_insert_rowid();
         let stays = |entry: &Entry| entry.given.stay && !entry.given.ids.is_empty();
-        if self.entry_of(outcome).is_some_and(|entry| !stays(entry)) {
-            self.settle()?;
+        match self.entry_of(outcome) {
+            Some(entry) if stays(entry) => {}
+            Some(_) => self.settle()?,
+            // One that is not in the log tells what those before it have inserted.
+            None => {
+                let mut entries = self.optimistic.iter().flat_map(|it| it.log.entries());
+                if !entries.any(|it| stays(it) && it.given.ids.last() == Some(&id)) {
+                    self.note_question(Tally::LAST_INSERT_ROWID);
+                    self.settle()?;
+                }
+            }
         }
-        Ok(outcome.last_insert_rowid())
+        Ok(id)
     }
 
     /// The open transaction's log entry of a statement.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::{Queue, planted};
-use manyhands_sqlite::{Pinned, Value, pin};
+use manyhands_sqlite::{Pinned, Transaction, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -166,10 +166,16 @@ impl Connection {
     fn step_logged(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
         let pinned = self.pin_next();
         let total_before = self.sqlite().total_changes();
-        let result = {
+        let run = |connection: &mut Connection, prepared: &mut Prepared| {
             let _pin = pinned.map(pin);
-            self.step(prepared, values)
+            connection.step(prepared, values)
         };
+        let mut result = run(self, prepared);
+        if result.is_err() && self.sqlite().transaction() == Transaction::None {
+            // It has failed in no snapshot, for a schema of the past: what its caller sees is of the transaction's.
+            self.has_newer_schema()?;
+            result = run(self, prepared);
+        }
         let counts = prepared.facts.changes_rows();
         match &result {
             Ok(outcome) => {

@@ -22,7 +22,7 @@ from typing import (
 
 from ..dbapi2 import Connection as NativeConnection
 from ..dbapi2 import Cursor as NativeCursor
-from ..dbapi2 import ProgrammingError
+from ..dbapi2 import Error, ProgrammingError
 from .session import State
 
 if TYPE_CHECKING:
@@ -155,10 +155,17 @@ class Cursor:
     async def _execute(self, use: Callable[[NativeCursor], object], reads: bool) -> Cursor:
         def execute(connection: NativeConnection) -> None:
             cursor = self._take(connection)
+            was_open = connection.in_transaction
             try:
                 use(cursor)
             finally:
-                self._note_state(cursor)
+                try:
+                    self._note_state(cursor)
+                except Error:
+                    # The turn, in which a row count is certain, did not come: the call fails, and has done nothing.
+                    if not was_open:
+                        connection.rollback()
+                    raise
 
         self._check_open()
         await self._conn._session.call(execute, reads)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use manyhands::{Database, TransactionMode, params};
+use manyhands::{Connection, Database, TransactionMode, params};
 
 use super::story::play_on;
 use crate::stage::{Stage, connect, execute, number};
@@ -140,4 +140,48 @@ fn parameters_of_what_does_not_compile() {
     execute(&mut one, "INSERT INTO t VALUES ('later was missing')");
     let error = one.execute("COMMIT", params![]).expect_err("it conflicts");
     assert!(error.is_conflict(), "{error}");
+}
+
+/// A statement that is in no log tells the last rowid all the same.
+#[test]
+fn the_rowid_that_another_statement_tells() {
+    for mode in [TransactionMode::Optimistic, TransactionMode::Auto] {
+        let stage = Stage::without_disk();
+        let builder = Database::builder(stage.path()).timeout(Duration::from_millis(300));
+        let database = builder.transaction_mode(mode).open().expect("opens");
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        execute(&mut one, "CREATE TABLE t (id INTEGER PRIMARY KEY, a)");
+        execute(&mut one, "BEGIN");
+        execute(&mut one, "INSERT INTO t (a) SELECT 'one'");
+        let outcome = one.start("PRAGMA foreign_keys", params![]).expect("answers").outcome;
+        assert_eq!(one.last_insert_rowid_of(&outcome).expect("an id"), 1);
+        let inserted = other.execute("INSERT INTO t (a) SELECT 'other'", params![]);
+        let committed = one.execute("COMMIT", params![]);
+        if mode == TransactionMode::Auto {
+            inserted.expect_err("one holds the turn");
+            committed.expect("commits");
+        } else {
+            inserted.expect("inserts");
+            assert!(committed.expect_err("it conflicts").is_conflict());
+        }
+    }
+}
+
+/// A statement that was compiled before fails for the schema of a moment: that moment is the transaction's.
+#[test]
+fn a_table_that_is_missed_before_the_snapshot() {
+    let stage = Stage::without_disk();
+    let database = stage.database();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    one.execute_script("CREATE TABLE t (a); CREATE TABLE g (a)").expect("tables");
+    let update = |one: &mut Connection| one.execute("UPDATE g SET a = 1", params![]);
+    update(&mut one).expect("an update");
+    execute(&mut other, "DROP TABLE g");
+    update(&mut one).expect_err("no such table");
+    execute(&mut one, "BEGIN");
+    update(&mut one).expect_err("no such table");
+    execute(&mut other, "CREATE TABLE g (a)");
+    execute(&mut one, "INSERT INTO t VALUES (1)");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM sqlite_schema WHERE name = 'g'"), 0);
+    assert!(one.execute("COMMIT", params![]).expect_err("it conflicts").is_conflict());
 }
