@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::blob::bytes_of;
 use crate::connection::Connection;
+use crate::exit::detached;
 
 #[pymethods]
 impl Connection {
@@ -47,7 +48,7 @@ impl Connection {
         target.get().lend(py, |engine| {
             let mut backup = this.call(py, |source| source.backup(name, engine, "main"))?;
             while copy(py, this, &mut backup, pages, progress)? {
-                py.detach(|| std::thread::sleep(pause));
+                detached(py, || std::thread::sleep(pause));
             }
             this.call(py, |_| backup.finish())
         })

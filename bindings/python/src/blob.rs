@@ -10,6 +10,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySlice};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
+use crate::exit::detached;
 
 /// A value of a row, open to be read and written in pieces; made by `Connection.blobopen`.
 #[pyclass(frozen, mapping, weakref, module = "manyhands._manyhands")]
@@ -235,7 +236,7 @@ impl Blob {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.connection.get().check(py)?;
         // Held for a few instructions, or without the GIL.
-        if py.detach(|| lock(&self.open).is_none()) {
+        if detached(py, || lock(&self.open).is_none()) {
             return Err(ProgrammingError::new_err("Cannot operate on a closed blob."));
         }
         Ok(())
@@ -294,7 +295,7 @@ impl Drop for Blob {
             core::mem::forget(open);
         } else if open.is_some() {
             // To commit may take its time.
-            Python::attach(|py| py.detach(|| drop(open)));
+            Python::attach(|py| detached(py, || drop(open)));
         }
     }
 }

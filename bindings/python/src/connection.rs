@@ -17,6 +17,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
+use crate::exit::detached;
 use crate::kept_back::Engine;
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
@@ -156,7 +157,7 @@ impl Connection {
             .transaction_mode(transaction_mode)
             .wal_bytes_limit(wal_bytes_limit.unwrap_or(u64::MAX))
             .uri(uri);
-        let opened = py.detach(|| {
+        let opened = detached(py, || {
             caught(|| {
                 let connection = builder.open()?.connect()?;
                 connection.check_while_waiting(check_signals(&this.raised));
@@ -200,7 +201,7 @@ impl Connection {
     fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
         self.check_open()?;
         self.check_process()?;
-        py.detach(|| {
+        detached(py, || {
             let handle = lock(&self.interrupt).clone();
             handle.ok_or(Failure::Closed).map(|handle| handle.interrupt())
         })
@@ -311,7 +312,7 @@ impl Connection {
         };
         drop(forgotten);
         let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;
-        py.detach(|| {
+        detached(py, || {
             let mut taken = lock(&self.engine).take();
             let promised = caught(|| {
                 taken.iter_mut().for_each(Engine::keep_promise);
@@ -341,7 +342,7 @@ impl Drop for Connection {
         if self.generation.load(Ordering::Relaxed) != manyhands::fork_generation() {
             core::mem::forget((engine, retired));
         } else if engine.is_some() || !retired.is_empty() {
-            Python::attach(|py| py.detach(|| drop((engine, retired))));
+            Python::attach(|py| detached(py, || drop((engine, retired))));
         }
     }
 }

@@ -13,6 +13,7 @@ use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::connection::Connection;
 use crate::error::ConflictError;
+use crate::exit::Stays;
 
 /// The attribute `isolation_level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +275,10 @@ impl Connection {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         slf.get().call(py, |connection| connection.execute(begin, &[]).map(drop))?;
-        let result = function.call1((slf,));
+        let result = {
+            let _stays = Stays::here();
+            function.call1((slf,))
+        };
         let committed =
             result.and_then(|value| slf.get().end_with(py, End::Commit).map(|()| value));
         committed.inspect_err(|_| {

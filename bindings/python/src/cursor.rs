@@ -13,6 +13,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
+use crate::exit::Stays;
 use crate::kept_back::{Engine, Promised};
 use crate::row::Description;
 use crate::rows::Shown;
@@ -72,6 +73,7 @@ struct Busy<'a> {
     cursor: &'a Cursor,
     connection: Py<Connection>,
     ended: bool,
+    _stays: Stays,
 }
 
 impl Busy<'_> {
@@ -377,7 +379,7 @@ impl Cursor {
         connection.get().check(py)?;
         let connection = connection.clone_ref(py);
         state.busy = true;
-        Ok(Busy { cursor: self, connection, ended: false })
+        Ok(Busy { cursor: self, connection, ended: false, _stays: Stays::here() })
     }
 }
 

@@ -9,6 +9,7 @@
 //! * A callback that uses the connection that calls it gets a ProgrammingError.
 //! * A connection that was made before `fork()` is not touched in the child, its mutex included: a thread
 //!   that the child does not have may hold it.
+//! * Who waits for the GIL, or calls Python code, says so first (`exit.rs`): Python may never come back.
 //! * A panic becomes Python's `InternalError`, and the connection is not used after it.
 //!
 //! Each file adds its methods to `Connection`, where they belong to one.
@@ -17,6 +18,7 @@ mod adapt;
 mod kept_back;
 mod connection;
 mod threads;
+mod exit;
 mod control;
 mod cursor;
 mod rows;

@@ -9,6 +9,7 @@ use pyo3::types::PyTuple;
 
 use crate::connection::{Connection, lock};
 use crate::error;
+use crate::exit::detached;
 use crate::value::{self, TextFactory};
 
 /// The rows of the last statement.
@@ -74,7 +75,7 @@ impl Drop for OpenRows {
             core::mem::forget(cursor);
         } else {
             // SQLite's mutex is waited for.
-            Python::attach(|py| py.detach(|| drop(cursor)));
+            Python::attach(|py| detached(py, || drop(cursor)));
         }
     }
 }

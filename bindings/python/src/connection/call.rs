@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
 use crate::error::{self, InternalError, ProgrammingError};
+use crate::exit::detached;
 use crate::kept_back::Engine;
 use crate::threads::{python_thread, this_thread};
 
@@ -76,7 +77,7 @@ impl Connection {
         self.check_process()?;
         self.check_no_callback()?;
         let thread = this_thread();
-        let (result, raised) = py.detach(|| {
+        let (result, raised) = detached(py, || {
             let mut engine = lock(&self.engine);
             let lent = self.lent.load(Ordering::Relaxed);
             let Some(open) = engine.as_mut() else {
@@ -103,18 +104,17 @@ impl Connection {
     ) -> PyResult<T> {
         // With all checks but that of the thread, as the standard module, and after all others.
         self.call_from_any_thread(py, |_| Ok(()))?;
-        let taken = py.detach(|| {
+        let taken = detached(py, || {
             let taken = lock(&self.engine).take();
             self.lent.store(taken.is_some(), Ordering::Relaxed);
             taken
         });
         let mut taken = taken.ok_or_else(closed)?;
         // What another thread has had kept back since goes first.
-        let result = py
-            .detach(|| caught(|| taken.connection().map(drop)))
+        let result = detached(py, || caught(|| taken.connection().map(drop)))
             .map_err(|failure| failure.to_python(py))
             .and_then(|()| work(taken.without_kept_back()));
-        py.detach(|| {
+        detached(py, || {
             let mut engine = lock(&self.engine);
             self.lent.store(false, Ordering::Relaxed);
             if self.state.load(Ordering::Relaxed) == OPEN {

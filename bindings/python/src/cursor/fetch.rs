@@ -5,6 +5,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::{CHUNK_ROWS, Cursor};
 use crate::connection::lock;
+use crate::exit::Stays;
 use crate::row::Row;
 
 #[pymethods]
@@ -89,6 +90,7 @@ impl Cursor {
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let Some(factory) = factory else { return Ok(row.into_any()) };
+        let _stays = Stays::here();
         if factory.is(py.get_type::<Row>()) {
             return Ok(Bound::new(py, Row::make(row, slf.get().description_of(py)))?.into_any());
         }
