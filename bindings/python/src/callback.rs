@@ -70,7 +70,8 @@ impl Callback {
 
     fn bind<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let callable = lock(&self.callable).as_ref().map(|it| it.bind(py).clone());
-        callable.ok_or_else(|| ProgrammingError::new_err("the callback is gone, with its connection"))
+        callable
+            .ok_or_else(|| ProgrammingError::new_err("the callback is gone, with its connection"))
     }
 
     /// Calls it as `work` does. Of an exception `otherwise` is made, and it is reported if that is enabled;

@@ -174,8 +174,8 @@ impl Cursor {
             })?;
         }
         // What is no list or tuple may be a program, which reads what was written for the items before.
-        let is_plain =
-            parameters.is_exact_instance_of::<PyList>() || parameters.is_exact_instance_of::<PyTuple>();
+        let is_plain = parameters.is_exact_instance_of::<PyList>()
+            || parameters.is_exact_instance_of::<PyTuple>();
         let chunk_rows = if is_plain { CHUNK_ROWS } else { 1 };
         let mut chunk: Vec<Vec<Value>> = Vec::with_capacity(chunk_rows);
         let mut changes = 0;
