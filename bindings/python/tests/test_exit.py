@@ -37,6 +37,12 @@ def work(connection):
     elif what == "row":
         connection.row_factory = slow
         connection.execute(many + "i FROM n").fetchall()
+    elif what == "batch":
+        connection.batch(("SELECT ?", parameters) for parameters in slow_sets())
+    elif what == "backup":
+        copy = manyhands.connect(":memory:")
+        connection.backup(copy, pages=1, progress=slow)
+        copy.close()
     elif what == "run":
         connection.run(slow)
 
@@ -56,7 +62,9 @@ time.sleep(delay)
 """
 
 
-@pytest.mark.parametrize("what", ["function", "aggregate", "select", "insert", "iterator", "row", "run"])
+@pytest.mark.parametrize(
+    "what", ["function", "aggregate", "select", "insert", "iterator", "row", "batch", "backup", "run"]
+)
 def test_the_interpreter_exits_while_threads_are_at_work(path, what):
     for attempt in range(10 if what == "function" else 3):
         done = subprocess.run(

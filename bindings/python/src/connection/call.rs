@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
 use crate::error::{self, InternalError, ProgrammingError};
-use crate::exit::detached;
+use crate::exit::{Stays, detached};
 use crate::kept_back::Engine;
 use crate::threads::{python_thread, this_thread};
 
@@ -102,6 +102,7 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> PyResult<T>,
     ) -> PyResult<T> {
+        let _stays = Stays::here();
         // With all checks but that of the thread, as the standard module, and after all others.
         self.call_from_any_thread(py, |_| Ok(()))?;
         let taken = detached(py, || {

@@ -7,6 +7,7 @@ use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
 use super::{Connection, lock};
 use crate::cursor::{Argument, Cursor};
+use crate::exit::Stays;
 use crate::rows::Rows;
 use crate::statement::Statement;
 
@@ -100,6 +101,7 @@ impl Connection {
         let py = slf.py();
         let this = slf.get();
         this.check(py)?;
+        let _stays = Stays::here();
         let mut known = Vec::new();
         for item in statements.try_iter()? {
             let item = item?;
