@@ -139,23 +139,36 @@ impl Connection {
         let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
         let schema = program.schema().or(self.open().schema.number)?;
         let travels = prepared.route == Route::Request && prepared.columns.is_empty();
-        let has_default = |table: &str, column: &str| self.has_default(table, column);
-        let unfailing = travels.then(|| program.unfailing(has_default)).flatten();
+        let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
+        let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
         Some(Certainty { schema, unfailing })
     }
 
-    /// False for a column without DEFAULT, if there is one of this name.
-    fn has_default(&self, table: &str, column: &str) -> bool {
+    /// False for a column of this name without DEFAULT, or with a literal that is not NULL.
+    fn may_default_to_null(&self, table: &str, column: &str) -> bool {
         let table = table.replace('"', "\"\"");
         let list = format!("PRAGMA main.table_xinfo(\"{table}\")");
         let Ok(mut list) = self.sqlite().prepare_one(&list) else { return true };
         while list.step() == Ok(Step::Row) {
             if list.column(1) == ValueRef::Text(column.as_bytes()) {
-                return list.column(4) != ValueRef::Null;
+                return match list.column(4) {
+                    ValueRef::Null => false,
+                    ValueRef::Text(default) => !is_literal(&String::from_utf8_lossy(default)),
+                    _ => true,
+                };
             }
         }
         true
     }
+}
+
+/// True for the SQL of a number or a string.
+fn is_literal(sql: &str) -> bool {
+    let number = sql.strip_prefix(['-', '+']).unwrap_or(sql);
+    let is_number = number.starts_with(|it: char| it.is_ascii_digit())
+        && number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let inner = sql.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+    is_number || inner.is_some_and(|inner| !inner.contains('\''))
 }
 
 /// False for a text that seems to have been made for one execution.
@@ -172,7 +185,7 @@ mod tests {
     const SCHEMA: &str = "
         CREATE TABLE plain (a, b);
         CREATE TABLE numbered (id INTEGER PRIMARY KEY AUTOINCREMENT, a);
-        CREATE TABLE note (id INTEGER PRIMARY KEY, level TEXT NOT NULL, text TEXT, n REAL NOT NULL);
+        CREATE TABLE note (id INTEGER PRIMARY KEY, level TEXT NOT NULL, text TEXT, n REAL NOT NULL DEFAULT 2);
         CREATE INDEX by_level ON note (level);
         CREATE TABLE single (a, b UNIQUE);
         CREATE TABLE checked (a CHECK (a > 1));
@@ -189,6 +202,8 @@ mod tests {
         CREATE TABLE added (a);
         INSERT INTO added VALUES (1);
         ALTER TABLE added ADD COLUMN n INT NOT NULL DEFAULT (CAST(NULL AS INT));
+        ALTER TABLE added ADD COLUMN m INT NOT NULL DEFAULT -1;
+        ALTER TABLE added ADD COLUMN o TEXT NOT NULL DEFAULT 'x';
         CREATE VIEW shown AS SELECT a FROM plain;
         CREATE TRIGGER instead INSTEAD OF INSERT ON shown BEGIN INSERT INTO plain VALUES (1, 1); END;
         CREATE VIRTUAL TABLE words USING fts5 (word);";
@@ -276,6 +291,7 @@ mod tests {
             ("UPDATE plain SET a = a + ?, b = b * a WHERE rowid IN (?, 2) OR b > ?", 3),
             ("UPDATE note SET level = ?, n = n - ? WHERE id = ?", 3),
             ("UPDATE note SET text = (SELECT b FROM single WHERE b = ?) WHERE level < 'x'", 1),
+            ("UPDATE added SET m = m + ?, o = o - ?", 2),
             ("UPDATE keyed SET b = ? WHERE a BETWEEN ? AND ?", 3),
             ("UPDATE single SET a = CASE WHEN b THEN ? ELSE a END", 1),
             ("DELETE FROM plain WHERE a = ?", 1),

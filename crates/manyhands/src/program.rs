@@ -99,8 +99,8 @@ impl Program {
         beginning.map(|it| it.p[2])
     }
 
-    /// `None` when it may fail with any values. `has_default` tells of a column of a table whether it has a DEFAULT.
-    pub(crate) fn unfailing(&self, has_default: impl Fn(&str, &str) -> bool) -> Option<Unfailing> {
+    /// `None` when it may fail with any values. `may_be_null` tells of a column of a table whether its DEFAULT may be NULL.
+    pub(crate) fn unfailing(&self, may_be_null: impl Fn(&str, &str) -> bool) -> Option<Unfailing> {
         let mut registers = Registers::new();
         for (address, instruction) in self.0.iter().enumerate() {
             for (register, given) in writes_of(instruction)? {
@@ -122,7 +122,7 @@ impl Program {
         for (address, instruction) in self.named("MustBeInt") {
             need(&found(instruction.p[0], address)?, Need::Integer)?;
         }
-        let holding = self.columns_not_null(has_default);
+        let holding = self.columns_not_null(may_be_null);
         let is_held = |given: &[Given]| given.iter().all(|it| holding.contains(it));
         for (address, instruction) in self.named("HaltIfNull") {
             for (address, given) in self.makers(&registers, instruction.p[2], address)? {
@@ -200,8 +200,8 @@ impl Program {
     }
 
     /// Columns that hold no NULL, since none may be written there: the registers from which a row is made are in the
-    /// order of its columns. One with a DEFAULT may have been added to rows that were there, and the DEFAULT be NULL.
-    fn columns_not_null(&self, has_default: impl Fn(&str, &str) -> bool) -> Vec<Given> {
+    /// order of its columns. A column that was added to rows that were there holds its DEFAULT in them.
+    fn columns_not_null(&self, may_be_null: impl Fn(&str, &str) -> bool) -> Vec<Given> {
         let mut columns = Vec::new();
         for (_, row) in self.counting() {
             let [cursor, record, _] = row.p;
@@ -213,7 +213,7 @@ impl Program {
                     let column = check.p4.strip_prefix(&row.p4).and_then(|it| it.strip_prefix('.'));
                     let place = check.p[2] - first;
                     if (0..count).contains(&place)
-                        && column.is_some_and(|column| !has_default(&row.p4, column))
+                        && column.is_some_and(|column| !may_be_null(&row.p4, column))
                     {
                         columns.push(Given::Column(cursor, place));
                     }

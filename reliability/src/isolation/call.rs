@@ -22,6 +22,7 @@ pub const SCHEMA: &str = "
     CREATE INDEX item_kind ON item (kind);
     CREATE TABLE tag (k TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
     CREATE TABLE total (k INTEGER PRIMARY KEY, cents INTEGER);
+    CREATE VIRTUAL TABLE note USING fts4 (w);
     CREATE TABLE born (id INTEGER PRIMARY KEY, high INTEGER, low INTEGER, part INTEGER);
     CREATE TRIGGER account_history AFTER UPDATE ON account BEGIN
         INSERT OR IGNORE INTO history SELECT coalesce(max(n), 0) + 1, new.high, new.low FROM history;
@@ -65,6 +66,9 @@ statements! {
     Items = "SELECT id, n FROM item WHERE kind = ?1 ORDER BY id DESC";
     CountItems = "SELECT count(*), sum(n) FROM item WHERE kind = ?1";
     Tags = "SELECT k, n FROM tag WHERE k BETWEEN printf('k%02d', ?1) AND printf('k%02d', ?2)";
+    /// SQLite's authorizer is told of none of the columns of `tag`.
+    JoinedUntold = "SELECT count(*) FROM tag JOIN item USING (n) WHERE kind = ?1";
+    Noted = "SELECT count(*) FROM note WHERE w MATCH printf('k%02d', ?1)";
     Joined = "SELECT a.id, i.id FROM account a JOIN item i ON i.kind = a.owner WHERE a.id = ?1";
     Add = "UPDATE account SET cents = cents + ?2, high = ?3, low = ?4 WHERE id = ?1";
     AddReturning = "UPDATE account SET cents = cents + ?2, high = ?3, low = ?4 WHERE id = ?1 RETURNING cents";
@@ -81,6 +85,9 @@ statements! {
     /// Makes a row of one table from rows of another, for [`Statement::Total`] to look at.
     Gather = "INSERT INTO total SELECT ?1, sum(cents) FROM account WHERE owner = ?2 \
               ON CONFLICT (k) DO UPDATE SET cents = excluded.cents";
+    GatherUntold = "INSERT INTO total SELECT ?1, count(*) FROM tag JOIN item USING (n) WHERE kind = ?2 \
+                    ON CONFLICT (k) DO UPDATE SET cents = excluded.cents";
+    Note = "INSERT INTO note (w) VALUES (printf('k%02d', ?1))";
     Total = "SELECT cents FROM total WHERE k = ?1";
     /// Fails when the tag is there.
     Tag = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2)";

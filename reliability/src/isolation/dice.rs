@@ -95,7 +95,8 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
             _ => any_write(dice, id),
         };
         let is_blind = only_writes && call.look != Look::Rows;
-        let gathered = (call.statement == Statement::Gather && dice.bool()).then(|| call.values[0]);
+        let gathers = matches!(call.statement, Statement::Gather | Statement::GatherUntold);
+        let gathered = (gathers && dice.bool()).then(|| call.values[0]);
         calls.push(if is_blind { Call { look: Look::Nothing, ..call } } else { call });
         if let Some(k) = gathered {
             calls.push(self::call(Statement::Total, vec![k], Look::Rows));
@@ -144,7 +145,7 @@ fn read_with_its_place(dice: &mut Rng) -> Call {
 }
 
 fn read(dice: &mut Rng) -> Call {
-    const READS: [Statement; 9] = [
+    const READS: [Statement; 11] = [
         Statement::Cents,
         Statement::OfOwner,
         Statement::Range,
@@ -153,6 +154,8 @@ fn read(dice: &mut Rng) -> Call {
         Statement::CountItems,
         Statement::Tags,
         Statement::Joined,
+        Statement::JoinedUntold,
+        Statement::Noted,
         Statement::Total,
     ];
     let statement = READS[dice.usize(0..READS.len())];
@@ -189,7 +192,7 @@ fn any_write(dice: &mut Rng, id: Id) -> Call {
         let statement = if dice.bool() { Statement::Watch } else { Statement::Unwatch };
         return call(statement, vec![], Look::Nothing);
     }
-    const WRITES: [Statement; 12] = [
+    const WRITES: [Statement; 14] = [
         Statement::Add,
         Statement::AddReturning,
         Statement::Set,
@@ -202,6 +205,8 @@ fn any_write(dice: &mut Rng, id: Id) -> Call {
         Statement::Tag,
         Statement::Untag,
         Statement::Gather,
+        Statement::GatherUntold,
+        Statement::Note,
     ];
     let statement = WRITES[dice.usize(0..WRITES.len())];
     write(dice, statement, id)
@@ -217,9 +222,9 @@ fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
             // More than come, or each round would be slower towards its end.
             vec![dice.i64(0..KINDS), 1 + dice.i64(0..8)]
         }
-        Statement::Count => vec![dice.i64(0..KINDS)],
+        Statement::Count | Statement::Note => vec![dice.i64(0..KINDS)],
         Statement::Untag => vec![dice.i64(0..TAGS)],
-        Statement::Gather => vec![dice.i64(0..TAGS), dice.i64(0..KINDS)],
+        Statement::Gather | Statement::GatherUntold => vec![dice.i64(0..TAGS), dice.i64(0..KINDS)],
         _ => vec![dice.i64(0..TAGS), dice.i64(1..10)],
     };
     let look = match statement {

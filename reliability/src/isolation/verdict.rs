@@ -17,7 +17,7 @@ use crate::shell;
 const FINDINGS_MAX: usize = 5;
 
 /// Everything in the tables, as lines; the ids of `history` and `born` are read on their own.
-const DUMP: [&str; 6] = [
+const DUMP: [&str; 7] = [
     "SELECT 'history ' || n || ' ' || high || ' ' || low FROM history ORDER BY n",
     "SELECT 'account ' || id || ' ' || owner || ' ' || cents || ' ' || high || ' ' || low \
      FROM account ORDER BY id",
@@ -25,6 +25,7 @@ const DUMP: [&str; 6] = [
      FROM item ORDER BY id",
     "SELECT 'tag ' || k || ' ' || quote(n) FROM tag ORDER BY k",
     "SELECT 'total ' || k || ' ' || cents FROM total ORDER BY k",
+    "SELECT 'note ' || docid || ' ' || w FROM note ORDER BY docid",
     "SELECT 'born ' || id || ' ' || high || ' ' || low || ' ' || part FROM born ORDER BY id",
 ];
 
