@@ -7,6 +7,7 @@ use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::connection::Connection;
 use crate::limits;
+use crate::new_rowid;
 use crate::prepared::{Prepared, Uses};
 use crate::program::{Program, Unfailing};
 use crate::recent;
@@ -146,8 +147,7 @@ impl Connection {
 
     /// False for a column of this name without DEFAULT, or with a literal that is not NULL.
     fn may_default_to_null(&self, table: &str, column: &str) -> bool {
-        let table = table.replace('"', "\"\"");
-        let list = format!("PRAGMA main.table_xinfo(\"{table}\")");
+        let list = format!("PRAGMA main.table_xinfo({})", new_rowid::quote(table));
         let Ok(mut list) = self.sqlite().prepare_one(&list) else { return true };
         while list.step() == Ok(Step::Row) {
             if list.column(1) == ValueRef::Text(column.as_bytes()) {

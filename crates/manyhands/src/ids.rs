@@ -410,7 +410,7 @@ impl InsertWithIds {
         if has_trigger && new_rowid::runs_before_insert(connection, &rewritten.table) {
             return None;
         }
-        let (id, table) = (&rewritten.rowid_name, rewritten.table.replace('"', "\"\""));
+        let (id, table) = (&rewritten.rowid_name, new_rowid::quote(&rewritten.table));
         let name = rewritten.table.replace('\'', "''");
         // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
         // As SQLite reads what is there, which may be a text.
@@ -418,14 +418,13 @@ impl InsertWithIds {
             format!("SELECT CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name = '{name}'");
         let highest = connection
             .prepare_one(&format!(
-                "SELECT max(ifnull((SELECT max({id}) FROM main.\"{table}\"), 0), \
+                "SELECT max(ifnull((SELECT max({id}) FROM main.{table}), 0), \
                  ifnull(({sequence}), -9223372036854775808))"
             ))
-            .or_else(|_| connection.prepare_one(&format!("SELECT max({id}) FROM main.\"{table}\"")))
+            .or_else(|_| connection.prepare_one(&format!("SELECT max({id}) FROM main.{table}")))
             .ok()?;
         let sequence = connection.prepare_one(&sequence).ok();
-        let taken =
-            connection.prepare_one(&format!("SELECT 1 FROM main.\"{table}\" WHERE {id} = ?1"));
+        let taken = connection.prepare_one(&format!("SELECT 1 FROM main.{table} WHERE {id} = ?1"));
         let taken = taken.ok()?;
         let key = table_key(&rewritten.table.to_ascii_lowercase());
         let recompilations = highest.recompilations() + taken.recompilations();

@@ -10,6 +10,7 @@ use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 use crate::Error;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
+use crate::new_rowid;
 use crate::registry::FileHandle;
 use crate::request::Counts;
 use crate::routing::{self, Facts};
@@ -114,8 +115,8 @@ impl Connection {
                 found.insert(schema, file.clone());
                 continue;
             }
-            let quoted = schema.replace('"', "\"\"");
-            let mode = self.sqlite().query_text(&format!("PRAGMA \"{quoted}\".journal_mode"))?;
+            let mode = format!("PRAGMA {}.journal_mode", new_rowid::quote(&schema));
+            let mode = self.sqlite().query_text(&mode)?;
             // One in another mode is locked as SQLite locks it: it has no queue.
             if mode == "wal" {
                 let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;

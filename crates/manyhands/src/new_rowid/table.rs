@@ -59,7 +59,7 @@ fn is_alias(name: &str) -> bool {
 }
 
 /// A name as SQL that means it in any place.
-pub(super) fn quote(name: &str) -> String {
+pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
