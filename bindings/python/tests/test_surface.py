@@ -42,6 +42,11 @@ def test_counts_are_those_of_sqlite3(either):
     assert either.execute("INSERT INTO t (b) VALUES (1) RETURNING a").fetchall() == [(10,)]
 
 
+def test_what_a_script_gives_no_value_is_null(either):
+    either.executescript("INSERT INTO t VALUES (7, ?); INSERT INTO t VALUES (:a, ?5); UPDATE t SET b = 1 WHERE a = 8")
+    assert either.execute("SELECT * FROM t").fetchall() == [(7, None), (8, 1)]
+
+
 def test_transactions_end_as_in_sqlite3(either):
     count = "SELECT count(*) FROM t"
     with either:

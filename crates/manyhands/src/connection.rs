@@ -148,7 +148,7 @@ impl Connection {
         self.execute(sql, values).map(|outcome| outcome.rows)
     }
 
-    /// Executes all statements of `sql`, which take no parameters. Rows are passed over.
+    /// Executes all statements of `sql`, whose parameters are NULL. Rows are passed over.
     ///
     /// # Errors
     /// See [`Connection::execute`]; those before the one that failed have been executed.
@@ -159,7 +159,8 @@ impl Connection {
             let (prepared, used) =
                 self.compile(rest).inspect_err(|error| self.log_uncompiled(rest, &[], error))?;
             if let Some(mut prepared) = prepared {
-                let result = self.carry_out(&mut prepared, &[]);
+                let values = vec![Value::Null; prepared.statement.parameter_count()];
+                let result = self.carry_out(&mut prepared, &values);
                 self.end_with_transaction();
                 result?;
             }

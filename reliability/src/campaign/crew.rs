@@ -10,6 +10,9 @@ use fastrand::Rng;
 use super::{END_PATIENCE, KILLED, READY_PATIENCE, Writer, job};
 use crate::worker::Act;
 
+/// How long a process that works may leave its logs as they are: longer than a write's timeout.
+const QUIET_MAX: Duration = Duration::from_secs(90);
+
 /// Who plays.
 #[derive(Clone, Copy, Debug)]
 pub struct Crew {
@@ -64,14 +67,31 @@ impl Crew {
             next += 1;
         }
         for writer in &mut crew {
-            // As long as it takes: a hang is a finding.
-            let (status, heard) = writer.child.finish(Duration::from_secs(120))?;
+            self.wait_while_it_works(writer, database)?;
+            let (status, heard) = writer.child.finish(Duration::ZERO)?;
             if !status.is_some_and(|status| status.success()) {
                 let number = writer.job.number;
                 findings.push(format!("process {number} ended with {status:?}: {:?}", heard.lines));
             }
         }
         Ok(next)
+    }
+
+    /// Waits for its end, as long as its logs grow: on a busy machine it takes long, and to hang is a finding.
+    fn wait_while_it_works(&self, writer: &mut Writer, database: &Path) -> Result<()> {
+        let logs = |number| (0..self.threads).map(move |it| log_path(database, number, it));
+        let logged = |number| -> u64 {
+            logs(number).filter_map(|log| log.metadata().ok()).map(|it| it.len()).sum()
+        };
+        let mut before = None;
+        while !writer.child.dies_within(QUIET_MAX)? {
+            let now = Some(logged(writer.job.number));
+            if now == before {
+                break;
+            }
+            before = now;
+        }
+        Ok(())
     }
 }
 

@@ -480,6 +480,23 @@ fn what_is_answered_in_own_words() {
     connection.execute_script("; -- nothing\n ;").expect("a script may be empty");
 }
 
+/// As in the sqlite3 shell, and in Python's `executescript`.
+#[test]
+fn what_a_script_gives_no_value_is_null() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database_with_items());
+    for script in [
+        "CREATE TABLE given (a, b); INSERT INTO given VALUES (?, :name)",
+        "BEGIN; INSERT INTO given VALUES (?3, 1), (2, $other); COMMIT",
+    ] {
+        connection.execute_script(script).expect(script);
+    }
+    let rows = connection.query("SELECT quote(a), quote(b) FROM given", params![]).expect("reads");
+    let text = |row: &manyhands::Row, at| row.get::<String>(at).expect("text");
+    let given: Vec<_> = rows.iter().map(|row| text(row, 0) + " " + &text(row, 1)).collect();
+    assert_eq!(given, ["NULL NULL", "NULL 1", "2 NULL"]);
+}
+
 /// A mode that stays as it is: the answer is the mode that remains, as SQLite's is where it cannot change it.
 #[test]
 fn modes_that_stay() {
