@@ -187,6 +187,11 @@ impl Queue {
         })
     }
 
+    /// How many leaders there have been.
+    pub fn leaders(&self) -> u64 {
+        self.leader_word().0 >> 24
+    }
+
     /// A number that changes whenever a leader begins or a batch ends: while it moves, the leader
     /// lives.
     pub fn progress(&self) -> u64 {

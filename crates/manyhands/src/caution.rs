@@ -103,13 +103,14 @@ impl Connection {
     /// # Errors
     /// See [`Connection::settle`].
     pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
-        let id = outcome.last_insert_rowid();
-        let stays = |entry: &Entry| entry.given.stay && !entry.given.ids.is_empty();
+        let leaders = self.optimistic.as_ref().map_or(0, |it| it.leaders);
+        let stays = |entry: &Entry| entry.given.stay_for(leaders);
         match self.entry_of(outcome) {
             Some(entry) if stays(entry) => {}
             Some(_) => self.settle()?,
             // One that is not in the log tells what those before it have inserted.
             None => {
+                let id = outcome.last_insert_rowid();
                 let mut entries = self.optimistic.iter().flat_map(|it| it.log.entries());
                 if !entries.any(|it| stays(it) && it.given.ids.last() == Some(&id)) {
                     self.note_question(Tally::LAST_INSERT_ROWID);
@@ -117,7 +118,7 @@ impl Connection {
                 }
             }
         }
-        Ok(id)
+        Ok(outcome.last_insert_rowid())
     }
 
     /// The open transaction's log entry of a statement.

@@ -332,6 +332,7 @@ impl Executor {
         if before == Some(session) {
             return Ok(());
         }
+        self.ids.note_setting();
         self.connection.set(Setting::ForeignKeys, session.foreign_keys);
         let recursive = if session.recursive_triggers { "ON" } else { "OFF" };
         let too_early = planted("visible-before-durable");

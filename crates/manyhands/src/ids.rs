@@ -14,11 +14,16 @@
 //! Gaps stay where a transaction was rolled back, as with the sequences of other databases; the last
 //! reservations are given back.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Queue, planted};
-use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef, WalIndexHeader};
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+
+mod known;
+
+use known::{Before, Highest};
+pub(crate) use known::{GivenIds, NextId, Recorded};
 
 use crate::hooks::Hooks;
 use crate::mutex::lock;
@@ -32,6 +37,10 @@ pub(crate) struct IdFunction {
     giving: Arc<Mutex<Option<Giving>>>,
     /// How many snapshots the connection has left: another one may have other rows.
     snapshots: u64,
+    /// How often the connection has changed a setting: SQLite then compiles all statements again.
+    settings: u64,
+    /// By table, since when ids are reserved, as far as the connection has seen: see [`GivenIds`]. And for which schema.
+    counted: HashMap<u64, (Option<i64>, u64)>,
     /// The open transaction has changed the schema. One that is rolled back has the number of the one that comes then.
     changes_schema: bool,
 }
@@ -47,72 +56,6 @@ struct Giving {
     /// The highest id that the table has, if that is known.
     highest: Option<i64>,
     given: Vec<i64>,
-}
-
-/// The highest id of a table, which the last statement of a connection has inserted: it need not be asked for,
-/// as long as nothing was changed since.
-#[derive(Clone, Copy, Debug)]
-struct Highest {
-    snapshot: u64,
-    /// The state of the database with the row, if that was a transaction of its own.
-    committed: Option<WalIndexHeader>,
-    total_changes: i64,
-    id: i64,
-}
-
-/// What a connection counted before a statement that inserts one row, perhaps.
-#[derive(Clone, Copy, Debug)]
-struct Before {
-    total_changes: i64,
-    last_insert_rowid: i64,
-}
-
-impl Before {
-    fn of(connection: &sqlite::Connection) -> Before {
-        Before {
-            total_changes: connection.total_changes(),
-            last_insert_rowid: connection.last_insert_rowid(),
-        }
-    }
-
-    /// True when the statement has changed nothing but to insert a row with this id. An upsert, or a trigger in the
-    /// row's place, changes another row, and not the last rowid.
-    fn has_inserted(self, id: i64, connection: &sqlite::Connection) -> bool {
-        let now = Before::of(connection);
-        self.last_insert_rowid != id
-            && now.last_insert_rowid == id
-            && now.total_changes == self.total_changes + 1
-    }
-}
-
-/// The id that SQLite will choose for a row, reserved.
-#[derive(Debug)]
-pub(crate) struct NextId {
-    id: i64,
-    before: Before,
-}
-
-/// The ids that a statement was given on its fork.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recorded<'a> {
-    pub(crate) ids: &'a [i64],
-    /// Nobody else can have used them since: all commits were Manyhands' own.
-    pub(crate) exclusive: bool,
-}
-
-impl Recorded<'_> {
-    /// For a statement that was never executed before.
-    pub(crate) const NONE: Recorded<'static> = Recorded { ids: &[], exclusive: true };
-}
-
-/// The rowids that a statement was given.
-#[derive(Debug, Default)]
-pub(crate) struct GivenIds {
-    /// The key of their table.
-    pub(crate) table: u64,
-    pub(crate) ids: Vec<i64>,
-    /// Its rows have them wherever it takes effect: it comes to as many rows in any case.
-    pub(crate) stay: bool,
 }
 
 /// What answers questions about the rowids of one table.
@@ -146,6 +89,8 @@ pub(crate) struct InsertWithIds {
     schema: SchemaNumber,
     /// The number of the schema that it was made for; `None` for one that was not committed.
     made_for: Option<i64>,
+    /// The settings that it was made with.
+    settings: u64,
     /// The snapshot in which it was last seen to fit the schema.
     fits_in: u64,
 }
@@ -188,7 +133,7 @@ impl IdFunction {
         again: impl FnOnce() -> Option<Again>,
     ) -> Option<&'a mut InsertWithIds> {
         if let Rewriting::Some(insert) = rewriting
-            && !insert.fits(self.snapshots)
+            && (insert.settings != self.settings || !insert.fits(self.snapshots))
         {
             *rewriting = Rewriting::Unknown;
         }
@@ -230,7 +175,7 @@ impl IdFunction {
 
     /// The statement that the id was foreseen for has run, as it was written.
     pub(crate) fn see(
-        &self,
+        &mut self,
         queue: &Queue,
         insert: &mut InsertWithIds,
         NextId { id, before }: NextId,
@@ -243,7 +188,25 @@ impl IdFunction {
         if let Some(table) = &mut insert.table {
             table.known = self.highest_after(id, before, connection);
         }
-        insert.given(if is_given { vec![id] } else { Vec::new() })
+        self.given(queue, insert, if is_given { vec![id] } else { Vec::new() })
+    }
+
+    /// These ids, as those that the statement was given.
+    pub(crate) fn given(
+        &mut self,
+        queue: &Queue,
+        insert: &InsertWithIds,
+        ids: Vec<i64>,
+    ) -> GivenIds {
+        if ids.is_empty() {
+            return GivenIds::default();
+        }
+        let now = (insert.made_for, queue.leaders());
+        let counted = self.counted.entry(insert.key).or_insert(now);
+        if counted.0 != insert.made_for {
+            *counted = now;
+        }
+        GivenIds { table: insert.key, ids, stay: insert.always_inserts, counted_since: counted.1 }
     }
 
     /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
@@ -320,6 +283,11 @@ impl IdFunction {
     pub(crate) fn leave_snapshot(&mut self, outside: bool) {
         self.snapshots += 1;
         self.changes_schema &= !outside;
+    }
+
+    /// The connection has changed a setting.
+    pub(crate) fn note_setting(&mut self) {
+        self.settings += 1;
     }
 
     /// The open transaction is about to change the schema.
@@ -433,6 +401,7 @@ impl InsertWithIds {
             is_newer: is_newer && !planted("older-facts"),
             schema,
             made_for: (!ids.changes_schema).then_some(made_for),
+            settings: ids.settings,
             fits_in: ids.snapshots,
             statement,
             key,
@@ -464,11 +433,6 @@ impl InsertWithIds {
     /// The key of the table that it inserts into.
     pub(crate) fn key(&self) -> u64 {
         self.key
-    }
-
-    /// These ids, as those that it was given.
-    pub(crate) fn given(&self, ids: Vec<i64>) -> GivenIds {
-        GivenIds { table: self.key, ids, stay: self.always_inserts }
     }
 
     /// True when SQLite has compiled it again since, for a schema that it was not rewritten for. If it failed

@@ -7,33 +7,30 @@
 //! 3. *Replay*: its log travels to the leader as a request. The leader executes it again in its batch
 //!    (`replay.rs`): if the caller would see the same, it is as if the whole transaction ran at that
 //!    moment. A log that only its own connection can execute, or that is too large for the queue, is
-//!    executed here, in the own turn.
+//!    executed here, in the own turn (`home.rs`).
 //! 4. *Conflict*: the caller has seen something that is no longer so.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Kind, Lead, planted};
-use manyhands_sqlite::{self as sqlite, Promotion, Statement, Value, WalIndexHeader, pin};
+use manyhands_sqlite::{self as sqlite, ForkStatus, Promotion, WalIndexHeader};
 
 use crate::Error;
 use crate::commit::Settled;
 use crate::connection::Connection;
 use crate::error::{Conflict, ErrorKind};
-use crate::ids::Recorded;
 use crate::limits;
-use crate::log::{Entry, Log};
-use crate::observe::{self, Counted, Seen, Shown, Watched};
+use crate::log::Log;
+use crate::observe::{self, Shown};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
-use crate::recent;
-use crate::replay::Taint;
 use crate::request::{Answer, Origin, Replayed, Request, StatementRequest};
+use crate::routing::TransactionStatement;
 use crate::row::Outcome;
 use crate::stats::TransactionCounts;
-use crate::tables::{TableSet, Touches};
+use crate::tables::TableSet;
 
 impl Connection {
     /// Commits the transaction. `commit` is the statement that says so.
@@ -58,33 +55,33 @@ impl Connection {
             // nobody reads the WAL any more.
             if self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.promotions);
-                self.hold_promoted(lead)?;
+                self.hold(lead)?;
+                self.note_promoted();
                 return self.end_as_sqlite_does(commit);
             }
             let optimistic = self.leave_fork()?;
-            return self.commit_at_home(lead, &optimistic, &snapshot);
+            return self.commit_at_home(Some(lead), &optimistic, &snapshot);
         }
         let optimistic = self.leave_fork()?;
         let lead = match self.submit_log(&optimistic, &snapshot)? {
             // A cautious transaction has seen nothing: a statement fails now. Its own connection says how.
-            Some(Settled::Answer(Answer::Conflict { .. })) if optimistic.cautious => {
-                self.take_turn()?
-            }
+            Some(Settled::Answer(Answer::Conflict { .. })) if optimistic.cautious => None,
             Some(Settled::Answer(answer)) => return self.accept_replay(answer, &optimistic),
-            Some(Settled::Turn(lead)) => lead,
-            None => self.take_turn()?,
+            Some(Settled::Turn(lead)) => Some(lead),
+            None => None,
         };
         self.commit_at_home(lead, &optimistic, &snapshot)
     }
 
-    /// Executes the log in the own turn, and commits it there.
+    /// Executes the log in the own turn, and commits it there. `lead` is the turn, if it has come already.
     fn commit_at_home(
         &mut self,
-        lead: Lead,
+        lead: Option<Lead>,
         optimistic: &Optimistic,
         snapshot: &WalIndexHeader,
     ) -> Result<Outcome, Error> {
-        self.replay_at_home(lead, optimistic, Some(snapshot))?;
+        self.hold_all(lead)?;
+        self.replay_at_home(optimistic, Some(snapshot))?;
         self.commit_replayed()
     }
 
@@ -95,7 +92,10 @@ impl Connection {
     ) -> Result<Outcome, Error> {
         let result = self.step(statement, &[]);
         if self.sqlite().is_autocommit() {
-            self.end_optimistic();
+            let ended = self.end_optimistic();
+            if statement.facts.transaction == Some(TransactionStatement::Rollback) {
+                ended.iter().for_each(|ended| self.give_ids_back(&ended.log));
+            }
             self.savepoints.clear();
         }
         self.let_go_after_transaction();
@@ -127,26 +127,28 @@ impl Connection {
     /// Never waits, and fails only with the turn in hand: the statement before it has been executed.
     pub(crate) fn promote_if_idle(&mut self) -> Result<(), Error> {
         let fork = self.sqlite().fork_status();
-        if !fork.forked || fork.snapshot.is_none() || fork.live != fork.snapshot {
+        // The turns of attached databases, which it may need later, are taken together with this one.
+        let alone = self.attached.is_empty();
+        if !alone || !fork.forked || fork.snapshot.is_none() || fork.live != fork.snapshot {
             return Ok(());
         }
         if let Ok(Some(lead)) = self.lead_if_idle() {
             if self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.escalations);
-                return self.hold_promoted(lead);
+                self.hold(lead)?;
+                self.note_promoted();
+                return Ok(());
             }
             lead.release();
         }
         Ok(())
     }
 
-    /// The turn of a transaction that was promoted.
-    fn hold_promoted(&mut self, lead: Lead) -> Result<(), Error> {
+    /// The transaction goes on in the turn that it holds, with what it has written.
+    fn note_promoted(&mut self) {
         let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
         let written = if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
-        self.hold(lead)?;
         self.turn_written = written;
-        Ok(())
     }
 
     /// Undoes what was done on the fork; its log remains.
@@ -279,202 +281,30 @@ impl Connection {
     fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
-        let lead = self.take_turn()?;
+        self.hold_all(None)?;
+        let moved = self.go_on_in_turn(&fork, as_it_is);
+        if moved.is_err() {
+            self.release_turns();
+        }
+        moved
+    }
+
+    fn go_on_in_turn(&mut self, fork: &ForkStatus, as_it_is: bool) -> Result<(), Error> {
         self.count_transaction(|it| &it.escalations);
         // What was read elsewhere has no turn, and may have changed: it is read again.
         let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
         if fork.forked && as_it_is && !elsewhere && self.promote()? {
-            return self.hold_promoted(lead);
+            self.note_promoted();
+            return Ok(());
         }
         self.see_what_waits();
         let optimistic = self.leave_fork()?;
-        self.replay_at_home(lead, &optimistic, fork.snapshot.as_ref())
+        self.replay_at_home(&optimistic, fork.snapshot.as_ref())
     }
 
     /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.
     pub(crate) fn fork_has_overflowed(&self) -> bool {
         self.optimistic.is_some() && self.sqlite().fork_status().overflowed
-    }
-
-    /// Executes the log in the own turn, on the own connection, and leaves the transaction open there.
-    fn replay_at_home(
-        &mut self,
-        lead: Lead,
-        optimistic: &Optimistic,
-        snapshot: Option<&WalIndexHeader>,
-    ) -> Result<(), Error> {
-        self.hold(lead)?;
-        let replayed = self.begin_and_replay(optimistic, snapshot);
-        if replayed.is_err() {
-            self.roll_back_quietly();
-        } else {
-            self.count_transaction(|it| &it.replays);
-        }
-        replayed
-    }
-
-    fn begin_and_replay(
-        &mut self,
-        optimistic: &Optimistic,
-        snapshot: Option<&WalIndexHeader>,
-    ) -> Result<(), Error> {
-        let _own = self.own_statements();
-        self.begin_with_lock(Connection::step)?;
-        let now = self.sqlite().wal_index();
-        let by_others = self.written_since(snapshot, now.as_ref());
-        let mut taint = Taint::new(by_others);
-        self.continue_session(optimistic.before);
-        for (index, entry) in optimistic.log.entries().iter().enumerate() {
-            let pinned = optimistic.pinned.for_statement(index as u64);
-            let now = {
-                let _pin = pin(pinned);
-                self.execute_again(optimistic, entry, &mut taint)?
-            };
-            if let Some(now) = now {
-                return Err(self.conflict(optimistic, index, &now));
-            }
-        }
-        Ok(())
-    }
-
-    /// Begins with SQLite's write lock a transaction that would begin without it in plain SQLite, which refuses
-    /// the lock after `PRAGMA query_only = ON`.
-    pub(crate) fn begin_with_lock(
-        &mut self,
-        step: fn(&mut Connection, &mut Prepared, &[Value]) -> Result<Outcome, Error>,
-    ) -> Result<Outcome, Error> {
-        let only_reads = self.particular && self.sqlite().query_integer("PRAGMA query_only")? != 0;
-        if only_reads {
-            self.sqlite().execute("PRAGMA query_only = OFF")?;
-        }
-        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
-        let begun = step(self, &mut begin, &[]);
-        self.put_back(begin);
-        if only_reads {
-            self.sqlite().execute("PRAGMA query_only = ON")?;
-        }
-        begun
-    }
-
-    /// Executes one statement of the log again. Gives what shows now, if it is something else.
-    /// A new error of a cautious transaction is its caller's to see.
-    fn execute_again(
-        &mut self,
-        optimistic: &Optimistic,
-        entry: &Entry,
-        taint: &mut Taint,
-    ) -> Result<Option<Shown>, Error> {
-        let cautious = optimistic.cautious;
-        // The application allowed what it wrote, and nothing else.
-        let hooks = Arc::clone(&self.open().compiler.hooks);
-        let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
-            // Without a code: what did not compile is the beginning of a script that does now.
-            Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
-                let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
-                let same = seen.error == entry.seen().error;
-                return Ok((!same).then(|| Shown { seen, ..Shown::default() }));
-            }
-            prepared => prepared?,
-        };
-        if entry.values.len() != prepared.statement.parameter_count() {
-            // It did not compile when its parameters were asked for, and does now.
-            self.put_back(prepared);
-            return Ok(Some(Shown::default()));
-        }
-        let counted_then = entry.counted();
-        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
-        if spared && counted_then.asked == 0 {
-            self.put_back(prepared);
-            return Ok(None);
-        }
-        if entry.is_failed_commit() && prepared.facts.transaction.is_some() {
-            self.put_back(prepared);
-            return Ok(self.commit_again());
-        }
-        let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint)?;
-        let counts = prepared.facts.changes_rows();
-        if counts {
-            self.open().counters.ran_here();
-        }
-        let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
-        taint.spread(touches, prepared.facts.session_function);
-        self.turn_written = self.turn_written.and(touches.writes);
-        let noticed = self.notice(&prepared.facts);
-        self.put_back(prepared);
-        noticed?;
-        let shows_the_same = watched.seen == *entry.seen();
-        let is_unseen =
-            |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
-        if let Some(error) = watched.error.filter(is_unseen) {
-            return Err(self.describe(error));
-        }
-        let now = Counted {
-            changes: if counts { self.sqlite().changes() } else { 0 },
-            last_insert_rowid: self.sqlite().last_insert_rowid(),
-            asked: counted_then.asked,
-        };
-        let same = shows_the_same && counted_then.looks_like(&now);
-        if !same && !planted("forget-observation-at-home") {
-            return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
-        }
-        if let Some(tally) = &entry.tally {
-            tally.set(now.changes, now.last_insert_rowid);
-        }
-        Ok(None)
-    }
-
-    /// A COMMIT that failed for a deferred foreign key: would it fail again? Gives what shows now, if not.
-    fn commit_again(&self) -> Option<Shown> {
-        let fails = self.sqlite().violates_deferred_foreign_keys();
-        (!fails)
-            .then(|| Shown { seen: Seen { to_end: true, ..Seen::default() }, ..Shown::default() })
-    }
-
-    /// Steps one statement of the log again, with the ids that it was given.
-    fn watch_again(
-        &mut self,
-        prepared: &mut Prepared,
-        log: &Log,
-        entry: &Entry,
-        taint: Taint,
-    ) -> Result<Watched, Error> {
-        let watch = |statement: &mut Statement| {
-            statement.bind_all(log.values(entry))?;
-            Ok(observe::watch_again(statement, &entry.seen()))
-        };
-        let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
-        let queue =
-            self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
-        let open = self.open_mut();
-        if let Some(queue) = queue
-            && !prepared.facts.left_out
-            && let Some(insert) =
-                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, false, || {
-                    let known = (&prepared.facts, &*prepared.columns);
-                    open.compiler.compile_again(&open.sqlite, &entry.sql, known)
-                })
-        {
-            let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
-            let is_plain = |error: &sqlite::Error| error.code.is_plain();
-            let failed = watched.as_ref().is_ok_and(|it| it.error.as_ref().is_some_and(is_plain));
-            if !(failed && insert.was_recompiled()) {
-                return watched;
-            }
-        }
-        watch(&mut prepared.statement)
-    }
-
-    /// The tables that others have written since a snapshot, as far as is known. Only with the turn.
-    fn written_since(
-        &self,
-        then: Option<&WalIndexHeader>,
-        now: Option<&WalIndexHeader>,
-    ) -> TableSet {
-        let lead = self.file.as_ref().and_then(|file| {
-            self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
-        });
-        let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
-        recent::written_since(lead.queue(), (then.change, then.checksum), now)
     }
 
     /// Another SQLite program holds the write lock.
@@ -492,7 +322,7 @@ impl Connection {
         }
     }
 
-    fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
+    pub(crate) fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
         self.count_transaction(|it| &it.conflicts);
         self.conflicted = true;
         self.give_ids_back(&optimistic.log);

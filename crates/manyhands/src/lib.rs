@@ -66,6 +66,7 @@ mod row_buffer;
 mod ids;
 mod new_rowid;
 mod ladder;
+mod home;
 mod replay;
 mod recent;
 mod recover;

@@ -35,7 +35,11 @@ pub(crate) struct Optimistic {
     pub(crate) at_home: bool,
     /// Something of an attached database was read.
     pub(crate) reads_elsewhere: bool,
+    /// `PRAGMA defer_foreign_keys` was on when it began: SQLite forgets that at each ROLLBACK.
+    pub(crate) defers_foreign_keys: bool,
     pub(crate) pinned: Pinned,
+    /// How many leaders there had been when it began.
+    pub(crate) leaders: u64,
     /// What the session had counted when it began.
     pub(crate) before: Counts,
     /// Gives new rowids.
@@ -51,20 +55,28 @@ impl Connection {
         cautious: bool,
     ) {
         self.sqlite().arm_fork(true);
+        let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
             cautious,
             began: Instant::now(),
             at_home: self.particular,
             reads_elsewhere: false,
+            defers_foreign_keys: self.particular && self.defers_foreign_keys(),
             pinned: Pinned::now(),
+            leaders: queue.leaders(),
             before: self.counts(),
-            queue: file.queue(),
+            queue,
         }));
         if let Some(TransactionStatement::Savepoint(_)) = &begun.facts.transaction {
             // The transaction may go back to it.
             self.log(begun, &[], Observer::default().finish(true), None);
         }
+    }
+
+    fn defers_foreign_keys(&self) -> bool {
+        let _own = self.own_statements();
+        self.sqlite().query_integer("PRAGMA defer_foreign_keys").is_ok_and(|on| on != 0)
     }
 
     /// What the session has counted, without a question that would count as seen.
@@ -100,9 +112,6 @@ impl Connection {
             Some(TransactionStatement::Rollback) => {
                 // A cursor with too many rows fails when it is read on; the transaction ends all the same.
                 let _ = self.drain_cursors();
-                if let Some(optimistic) = &self.optimistic {
-                    self.give_ids_back(&optimistic.log);
-                }
                 return self.end_as_sqlite_does(prepared);
             }
             // A transaction inside a transaction: SQLite's error.
@@ -171,7 +180,8 @@ impl Connection {
             connection.step(prepared, values)
         };
         let mut result = run(self, prepared);
-        if result.is_err() && self.sqlite().transaction() == Transaction::None {
+        let goes_on = !self.sqlite().is_autocommit();
+        if result.is_err() && goes_on && self.sqlite().transaction() == Transaction::None {
             // It has failed in no snapshot, for a schema of the past: what its caller sees is of the transaction's.
             self.has_newer_schema()?;
             result = run(self, prepared);

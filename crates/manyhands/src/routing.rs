@@ -306,6 +306,7 @@ const SETTINGS: &[&str] = &[
     "count_changes",
     "reverse_unordered_selects",
     "cell_size_check",
+    "max_page_count",
 ];
 
 /// PRAGMAs about the connection that change how fast it is, or that are without effect here.

@@ -80,6 +80,7 @@ impl Connection {
     pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
         let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
         let _own = self.own_statements();
+        self.open_mut().ids.note_setting();
         match pragma.as_str() {
             "foreign_keys" => {
                 self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);

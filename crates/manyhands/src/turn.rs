@@ -94,11 +94,36 @@ impl Connection {
         if held && self.attached.is_empty() {
             return Ok(());
         }
+        if facts.transaction.is_some() {
+            return self.hold_all(None);
+        }
         let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
-        // A statement that names no table (DDL, VACUUM, BEGIN IMMEDIATE) is about the main database.
+        // A statement that names no table (DDL, VACUUM) is about the main database.
         let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
-        let mut files: Vec<FileHandle> = attached.cloned().collect();
-        files.extend(self.file.clone().filter(|_| main));
+        let files = attached.cloned().chain(self.file.clone().filter(|_| main)).collect();
+        self.take_turns_of(files)
+    }
+
+    /// Holds the turns of all files, for BEGIN IMMEDIATE, which locks them all. `lead` is the main database's, if its
+    /// turn has come already.
+    ///
+    /// # Errors
+    /// A turn did not come before the deadline. None is held then.
+    pub(crate) fn hold_all(&mut self, lead: Option<Lead>) -> Result<(), Error> {
+        match lead {
+            Some(lead) if self.attached.is_empty() => return self.hold(lead),
+            // It comes again: in the one order, that of another may be before it.
+            early => drop(early),
+        }
+        let files = self.attached.values().cloned().chain(self.file.clone()).collect();
+        let taken = self.take_turns_of(files);
+        if taken.is_err() {
+            self.release_turns();
+        }
+        taken
+    }
+
+    fn take_turns_of(&mut self, mut files: Vec<FileHandle>) -> Result<(), Error> {
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());
         for file in files {
@@ -134,7 +159,7 @@ impl Connection {
         self.release_turns();
     }
 
-    fn release_turns(&mut self) {
+    pub(crate) fn release_turns(&mut self) {
         for (_, lead) in self.turns.drain(..) {
             lead.release();
         }
@@ -184,7 +209,7 @@ impl Connection {
             return prepared.fetch_all(values);
         }
         insert.note(values, given.len());
-        self.given_ids = insert.given(given);
+        self.given_ids = self.open_mut().ids.given(&queue, insert, given);
         result
     }
 

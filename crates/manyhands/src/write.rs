@@ -60,13 +60,6 @@ impl Connection {
         Client { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
     }
 
-    /// Waits for the turn of the main database.
-    pub(crate) fn take_turn(&self) -> Result<Lead, Error> {
-        let no_turns = || Error::refused("a database without a queue has no turns");
-        let file = self.file.as_deref().ok_or_else(no_turns)?;
-        self.client(file).take_turn()
-    }
-
     pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
         let limit = self.settings.wal_bytes_limit;
         // Who reads, or holds another turn, could wait for itself.
@@ -143,7 +136,7 @@ impl Connection {
                 .map_err(|(index, error)| error.in_statement(index)),
             // The leader could not: the caller executes the batch in this turn.
             Some(Settled::Turn(lead)) => {
-                self.hold(lead)?;
+                self.hold_all(Some(lead))?;
                 Ok(None)
             }
             None => Ok(None),

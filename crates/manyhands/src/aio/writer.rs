@@ -341,7 +341,7 @@ impl Writer {
                 outcome.map(|outcome| vec![outcome])
             }
             _ => {
-                connection.hold(lead)?;
+                connection.hold_all(Some(lead))?;
                 connection.batch_in_turn(&statements.borrowed())
             }
         }

@@ -1,6 +1,9 @@
 //! Statements about the connection, inside an optimistic transaction: they behave as in plain SQLite.
 
-use super::story::play;
+use manyhands::{Database, params};
+
+use super::story::{play, play_on};
+use crate::stage::{Stage, connect, execute, number};
 
 /// A transaction in which only reading was allowed moves to its turn when writing is allowed again. It began there
 /// with SQLite's write lock, which SQLite refuses to who may only read: `PRAGMA query_only = OFF` failed, and
@@ -92,4 +95,43 @@ fn a_database_that_was_read_stays_attached() {
              table                                           -> 1|10, 2|21",
         ));
     }
+}
+
+/// SQLite forgets that foreign keys are deferred at each ROLLBACK, and so when the transaction leaves its fork, to be
+/// executed again: then it was refused for a key that it has put right before its COMMIT.
+#[test]
+fn foreign_keys_are_deferred_from_before() {
+    play_on(
+        "CREATE TABLE test (id INTEGER PRIMARY KEY);
+         CREATE TABLE child (test REFERENCES test);
+         CREATE TABLE u (a);",
+        "A PRAGMA foreign_keys = ON
+         A PRAGMA defer_foreign_keys = ON
+         A BEGIN
+         A INSERT INTO child VALUES (1)
+         B INSERT INTO u VALUES (1)
+         A INSERT INTO test VALUES (1)
+         A COMMIT
+         A SELECT count(*) FROM child                         -> 1
+         A INSERT INTO child VALUES (2)                       -> error 19",
+    );
+}
+
+/// Somebody else led, and executed the write: it went beyond the limit, which then was another one.
+#[test]
+fn a_limit_of_pages_is_kept_beside_others() {
+    let stage = Stage::without_disk();
+    let database: Database = stage.database_with_items();
+    let mut limited = connect(&database);
+    execute(&mut limited, "PRAGMA max_page_count = 20");
+    let mut holder = connect(&database);
+    execute(&mut holder, "BEGIN IMMEDIATE");
+    let write = std::thread::spawn(move || {
+        let insert = "INSERT INTO item (note) VALUES (zeroblob(200000))";
+        let error = limited.execute(insert, params![]).expect_err("it is too large");
+        assert_eq!(error.code().map(|it| it.0), Some(13), "{error}");
+        assert_eq!(number(&mut limited, "PRAGMA max_page_count"), 20);
+    });
+    execute(&mut holder, "COMMIT");
+    write.join().expect("it is refused");
 }

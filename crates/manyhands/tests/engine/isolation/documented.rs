@@ -12,6 +12,7 @@ const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
 const TESTS: [&str; 12] = [
     include_str!("../application.rs"),
+    include_str!("attached.rs"),
     include_str!("auto.rs"),
     include_str!("about_the_connection.rs"),
     include_str!("by_detours.rs"),

@@ -437,3 +437,25 @@ fn a_table_that_ignores_conflicts() {
     assert!(connection.holds_turn());
     execute(&mut connection, "COMMIT");
 }
+
+/// After a setting SQLite compiles all statements again, and nothing else has changed. (The INSERT was then executed
+/// as it was written, and took an id that another transaction had reserved.)
+#[test]
+fn after_a_setting() {
+    let (_stage, database) = stage("CREATE TABLE log (id INTEGER PRIMARY KEY, n)");
+    let mut one = connect(&database);
+    let mut other = connect(&database);
+    let insert_log = |it: &mut Connection| insert(it, "INSERT INTO log (n) VALUES (?1)", 0);
+    for pragma in ["foreign_keys", "recursive_triggers", "query_only", "case_sensitive_like"] {
+        for _ in 0..3 {
+            execute(&mut one, "BEGIN");
+            let first = insert_log(&mut one);
+            execute(&mut other, &format!("PRAGMA {pragma} = ON"));
+            execute(&mut other, &format!("PRAGMA {pragma} = OFF"));
+            execute(&mut other, "BEGIN");
+            assert_ne!(insert_log(&mut other), first, "{pragma}");
+            execute(&mut other, "COMMIT");
+            execute(&mut one, "COMMIT");
+        }
+    }
+}

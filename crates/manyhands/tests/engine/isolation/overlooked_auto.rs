@@ -157,6 +157,9 @@ fn a_rowid_that_was_looked_at() {
 fn a_rowid_that_was_taken() {
     let (_stage, database) = auto();
     let mut connection = connect(&database);
+    connection
+        .execute_script("BEGIN; INSERT INTO entry (text) VALUES ('first'); COMMIT")
+        .expect("inserts");
     execute(&mut connection, "BEGIN");
     let inserted = connection.execute("INSERT INTO entry (text) VALUES ('a')", params![]);
     let id = connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known");
@@ -343,4 +346,34 @@ fn the_columns_of_the_rows() {
     let row = rows.next_row().expect("a row").expect("a row");
     assert_eq!((row.values().len(), row.columns().len(), rows.columns().len()), (3, 3, 3));
     assert_eq!(execution.columns.len(), 2);
+}
+
+/// The first to ask for a new id of a table cannot know what another, who holds the turn, has inserted there
+/// without a reservation: it waits for the turn. (It was told that other's id, and failed at its commit.)
+#[test]
+fn the_first_id_of_a_table() {
+    let (_stage, database) = auto();
+    let mut holder = connect(&database);
+    execute(&mut holder, "BEGIN IMMEDIATE");
+    for text in ["a", "b", "c"] {
+        holder.execute("INSERT INTO entry (text) VALUES (?1)", params![text]).expect("inserts");
+    }
+    let asking: Vec<_> = ["d", "e"]
+        .map(|text| {
+            let mut asking = connect(&database);
+            execute(&mut asking, "BEGIN");
+            let insert = "INSERT INTO entry (text) VALUES (?1)";
+            let inserted: Outcome = asking.execute(insert, params![text]).expect("inserts");
+            std::thread::spawn(move || {
+                let id = asking.last_insert_rowid_of(&inserted).expect("its turn");
+                asking.execute("COMMIT", params![]).expect("commits");
+                let found =
+                    format!("SELECT count(*) FROM entry WHERE text = '{text}' AND id = {id}");
+                assert_eq!(number(&mut asking, &found), 1);
+            })
+        })
+        .into_iter()
+        .collect();
+    execute(&mut holder, "COMMIT");
+    asking.into_iter().for_each(|it| it.join().expect("is told its id"));
 }

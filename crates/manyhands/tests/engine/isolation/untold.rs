@@ -185,3 +185,29 @@ fn a_table_that_is_missed_before_the_snapshot() {
     assert_eq!(number(&mut one, "SELECT count(*) FROM sqlite_schema WHERE name = 'g'"), 0);
     assert!(one.execute("COMMIT", params![]).expect_err("it conflicts").is_conflict());
 }
+
+/// A statement that rolls its transaction back has been executed, and is not executed again. (It was, outside of the
+/// transaction, where what it had found was gone: it reported success, and the rest was committed without the first half.)
+#[test]
+fn a_statement_that_rolls_back() {
+    let setup = "CREATE TABLE purchase (id INTEGER PRIMARY KEY, count UNIQUE);
+         CREATE TABLE payment (purchase);
+         CREATE TRIGGER enough BEFORE UPDATE ON purchase WHEN new.count < 0
+         BEGIN SELECT raise(ROLLBACK, 'not enough'); END;";
+    for mode in [TransactionMode::Auto, TransactionMode::Optimistic, TransactionMode::Immediate] {
+        for failing in [
+            "UPDATE purchase SET count = count - 10",
+            "INSERT OR ROLLBACK INTO purchase SELECT id + 1, count FROM purchase",
+        ] {
+            let stage = Stage::without_disk();
+            let database = Database::builder(stage.path()).transaction_mode(mode).open();
+            let mut connection = connect(&database.expect("opens"));
+            connection.execute_script(setup).expect("the setup");
+            execute(&mut connection, "BEGIN");
+            execute(&mut connection, "INSERT INTO purchase VALUES (1, 5)");
+            connection.execute(failing, params![]).expect_err("it fails");
+            assert!(connection.is_autocommit(), "{mode:?}: {failing}");
+            assert_eq!(number(&mut connection, "SELECT count(*) FROM purchase"), 0);
+        }
+    }
+}

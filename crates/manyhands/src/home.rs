@@ -1,0 +1,203 @@
+//! A transaction's log, executed again by its own connection in its own turn: at the commit, where a leader cannot, or
+//! to go on there. What shows now must be what its caller has seen.
+
+use std::sync::Arc;
+
+use manyhands_queue::planted;
+use manyhands_sqlite::{self as sqlite, Statement, Value, WalIndexHeader, pin};
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::ids::Recorded;
+use crate::log::{Entry, Log};
+use crate::observe::{self, Counted, Seen, Shown, Watched};
+use crate::optimistic::Optimistic;
+use crate::prepared::Prepared;
+use crate::recent;
+use crate::replay::Taint;
+use crate::row::Outcome;
+use crate::tables::{TableSet, Touches};
+
+impl Connection {
+    /// Executes the log in the own turn, on the own connection, and leaves the transaction open there.
+    pub(crate) fn replay_at_home(
+        &mut self,
+        optimistic: &Optimistic,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<(), Error> {
+        let replayed = self.begin_and_replay(optimistic, snapshot);
+        if replayed.is_err() {
+            self.roll_back_quietly();
+        } else {
+            self.count_transaction(|it| &it.replays);
+        }
+        replayed
+    }
+
+    fn begin_and_replay(
+        &mut self,
+        optimistic: &Optimistic,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<(), Error> {
+        let _own = self.own_statements();
+        self.begin_with_lock(Connection::step)?;
+        if optimistic.defers_foreign_keys {
+            self.sqlite().execute("PRAGMA defer_foreign_keys = ON")?;
+        }
+        let now = self.sqlite().wal_index();
+        let by_others = self.written_since(snapshot, now.as_ref());
+        let mut taint = Taint::new(by_others);
+        self.continue_session(optimistic.before);
+        for (index, entry) in optimistic.log.entries().iter().enumerate() {
+            let pinned = optimistic.pinned.for_statement(index as u64);
+            let now = {
+                let _pin = pin(pinned);
+                self.execute_again(optimistic, entry, &mut taint)?
+            };
+            if let Some(now) = now {
+                return Err(self.conflict(optimistic, index, &now));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins with SQLite's write lock a transaction that would begin without it in plain SQLite, which refuses
+    /// the lock after `PRAGMA query_only = ON`.
+    pub(crate) fn begin_with_lock(
+        &mut self,
+        step: fn(&mut Connection, &mut Prepared, &[Value]) -> Result<Outcome, Error>,
+    ) -> Result<Outcome, Error> {
+        let only_reads = self.particular && self.sqlite().query_integer("PRAGMA query_only")? != 0;
+        if only_reads {
+            self.sqlite().execute("PRAGMA query_only = OFF")?;
+        }
+        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
+        let begun = step(self, &mut begin, &[]);
+        self.put_back(begin);
+        if only_reads {
+            self.sqlite().execute("PRAGMA query_only = ON")?;
+        }
+        begun
+    }
+
+    /// Executes one statement of the log again. Gives what shows now, if it is something else.
+    /// A new error of a cautious transaction is its caller's to see.
+    fn execute_again(
+        &mut self,
+        optimistic: &Optimistic,
+        entry: &Entry,
+        taint: &mut Taint,
+    ) -> Result<Option<Shown>, Error> {
+        let cautious = optimistic.cautious;
+        // The application allowed what it wrote, and nothing else.
+        let hooks = Arc::clone(&self.open().compiler.hooks);
+        let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
+            // Without a code: what did not compile is the beginning of a script that does now.
+            Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
+                let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
+                let same = seen.error == entry.seen().error;
+                return Ok((!same).then(|| Shown { seen, ..Shown::default() }));
+            }
+            prepared => prepared?,
+        };
+        if entry.values.len() != prepared.statement.parameter_count() {
+            // It did not compile when its parameters were asked for, and does now.
+            self.put_back(prepared);
+            return Ok(Some(Shown::default()));
+        }
+        let counted_then = entry.counted();
+        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
+        if spared && counted_then.asked == 0 {
+            self.put_back(prepared);
+            return Ok(None);
+        }
+        if entry.is_failed_commit() && prepared.facts.transaction.is_some() {
+            self.put_back(prepared);
+            return Ok(self.commit_again());
+        }
+        let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint)?;
+        let counts = prepared.facts.changes_rows();
+        if counts {
+            self.open().counters.ran_here();
+        }
+        let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
+        taint.spread(touches, prepared.facts.session_function);
+        self.turn_written = self.turn_written.and(touches.writes);
+        let noticed = self.notice(&prepared.facts);
+        self.put_back(prepared);
+        noticed?;
+        let shows_the_same = watched.seen == *entry.seen();
+        let is_unseen =
+            |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
+        if let Some(error) = watched.error.filter(is_unseen) {
+            return Err(self.describe(error));
+        }
+        let now = Counted {
+            changes: if counts { self.sqlite().changes() } else { 0 },
+            last_insert_rowid: self.sqlite().last_insert_rowid(),
+            asked: counted_then.asked,
+        };
+        let same = shows_the_same && counted_then.looks_like(&now);
+        if !same && !planted("forget-observation-at-home") {
+            return Ok(Some(Shown { seen: watched.seen, counted: now, sample: watched.sample }));
+        }
+        if let Some(tally) = &entry.tally {
+            tally.set(now.changes, now.last_insert_rowid);
+        }
+        Ok(None)
+    }
+
+    /// A COMMIT that failed for a deferred foreign key: would it fail again? Gives what shows now, if not.
+    fn commit_again(&self) -> Option<Shown> {
+        let fails = self.sqlite().violates_deferred_foreign_keys();
+        (!fails)
+            .then(|| Shown { seen: Seen { to_end: true, ..Seen::default() }, ..Shown::default() })
+    }
+
+    /// Steps one statement of the log again, with the ids that it was given.
+    fn watch_again(
+        &mut self,
+        prepared: &mut Prepared,
+        log: &Log,
+        entry: &Entry,
+        taint: Taint,
+    ) -> Result<Watched, Error> {
+        let watch = |statement: &mut Statement| {
+            statement.bind_all(log.values(entry))?;
+            Ok(observe::watch_again(statement, &entry.seen()))
+        };
+        let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
+        let queue =
+            self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
+        let open = self.open_mut();
+        if let Some(queue) = queue
+            && !prepared.facts.left_out
+            && let Some(insert) =
+                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, false, || {
+                    let known = (&prepared.facts, &*prepared.columns);
+                    open.compiler.compile_again(&open.sqlite, &entry.sql, known)
+                })
+        {
+            let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
+            let is_plain = |error: &sqlite::Error| error.code.is_plain();
+            let failed = watched.as_ref().is_ok_and(|it| it.error.as_ref().is_some_and(is_plain));
+            if !(failed && insert.was_recompiled()) {
+                return watched;
+            }
+        }
+        watch(&mut prepared.statement)
+    }
+
+    /// The tables that others have written since a snapshot, as far as is known. Only with the turn.
+    fn written_since(
+        &self,
+        then: Option<&WalIndexHeader>,
+        now: Option<&WalIndexHeader>,
+    ) -> TableSet {
+        let lead = self.file.as_ref().and_then(|file| {
+            self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
+        });
+        let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
+        recent::written_since(lead.queue(), (then.change, then.checksum), now)
+    }
+}
