@@ -43,8 +43,8 @@
 //!   until its `exec`.
 //! - Code that closes descriptors it does not own (`closefrom(3)`) takes our locks away, as it does
 //!   with any SQLite.
-//! - A stock copy that opens and locks an idle file in the microsecond between our last look and
-//!   our close loses that lock (`descriptor_table::Table::sweep`).
+//! - A stock copy that locks an idle file in the microsecond between our last look and our close
+//!   loses that lock (`descriptor_table::Table`, `sweep` and `close_deleted`).
 
 mod system_calls;
 

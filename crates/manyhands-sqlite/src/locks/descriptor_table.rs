@@ -86,6 +86,7 @@ pub(super) fn open(path: &CStr, flags: c_int, mode: u32) -> io::Result<RawFd> {
     {
         return result;
     }
+    table.close_deleted();
     occupy_standard_streams();
     let descriptor = raw_open(path, flags, mode)?;
     table.adopt(descriptor, access)
@@ -274,16 +275,30 @@ impl Table {
         let file = &self.files[&identity];
         if file.live_count == 0 {
             record_lock::release_all(file.canonical);
-            if is_deleted(file.canonical) && matches!(self.conflict_anywhere(identity), Ok(None)) {
-                // Nobody can open it again, and nobody who has it open holds a lock.
-                self.close_all_of(identity);
-            }
+            self.close_deleted();
         }
         if self.parked_count() > self.parked_limit {
             self.sweep();
             self.parked_limit = PARKED_LIMIT.max(self.parked_count() * 2);
         }
         Ok(())
+    }
+
+    /// Really closes the descriptors of idle files that have no name any more: as long as one is open, the file
+    /// keeps its room on the disk.
+    ///
+    /// Nobody can open such a file again by its name. A stock copy may have had it open before: its locks are
+    /// seen, and then the file is spared until somebody next looks. One that holds none loses none.
+    fn close_deleted(&mut self) {
+        let is_gone = |(identity, file): &(&FileIdentity, &ManagedFile)| {
+            file.live_count == 0 && is_deleted(file.canonical, **identity)
+        };
+        let gone = self.files.iter().filter(is_gone).map(|(identity, _)| *identity);
+        for identity in gone.collect::<Vec<_>>() {
+            if matches!(self.conflict_anywhere(identity), Ok(None)) {
+                self.close_all_of(identity);
+            }
+        }
     }
 
     /// Really closes the descriptors of files on which nothing of this process depends any more.

@@ -74,6 +74,8 @@ pub(super) fn is_regular(status: &libc::stat) -> bool {
     status.st_mode & libc::S_IFMT == libc::S_IFREG
 }
 
-pub(super) fn is_deleted(descriptor: RawFd) -> bool {
-    status_of_descriptor(descriptor).is_ok_and(|status| status.st_nlink == 0)
+/// True for a descriptor of this file, if the file has no name any more.
+pub(super) fn is_deleted(descriptor: RawFd, file: FileIdentity) -> bool {
+    let is_it = |status: &libc::stat| FileIdentity::of(status) == file && status.st_nlink == 0;
+    status_of_descriptor(descriptor).is_ok_and(|status| is_it(&status))
 }

@@ -21,6 +21,15 @@ fn descriptors_of(path: &Path) -> usize {
     targets.filter(|target| target == path).count()
 }
 
+/// Descriptors of files in this directory that have no name any more.
+fn descriptors_of_deleted(directory: &Path) -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc is there");
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let names = targets.map(|target| target.to_string_lossy().into_owned());
+    let directory = directory.to_string_lossy();
+    names.filter(|name| name.starts_with(&*directory) && name.ends_with(" (deleted)")).count()
+}
+
 fn visit(path: &Path) {
     let connection = SqliteCopy::ours().open(path);
     connection.execute("select count(*) from t").expect("a read");
@@ -75,5 +84,52 @@ fn many_databases_stay_bounded_and_foreign_locks_survive() {
         host.execute("commit").expect("the host's commit");
         drop(host);
         assert_eq!(busy.rows(), ["host"]);
+    });
+}
+
+/// A database is closed and then deleted: as long as a descriptor of it is kept, it takes its room on the disk. It is
+/// given back when the process next opens or closes a file.
+#[test]
+fn a_database_deleted_after_it_was_closed_gives_its_room_back() {
+    tell("parking::a_database_deleted_after_it_was_closed_gives_its_room_back", || {
+        locks::install().expect("the locks are replaced");
+        let [gone, next] = [(); 2].map(|()| Database::create(SqliteCopy::ours()));
+        let directory = gone.path.parent().expect("a directory");
+        visit(&gone.path);
+        let other = SqliteCopy::ours().open(&next.path);
+        other.execute("select count(*) from t").expect("a read");
+        std::fs::remove_file(&gone.path).expect("deleted");
+        assert_ne!(descriptors_of_deleted(directory), 0, "nobody has looked yet");
+        drop(other);
+        assert_eq!(descriptors_of_deleted(directory), 0, "after a close");
+
+        let gone = Database::create(SqliteCopy::ours());
+        let directory = gone.path.parent().expect("a directory");
+        std::fs::remove_file(&gone.path).expect("deleted");
+        let third = Database::create(SqliteCopy::host());
+        let _opened = SqliteCopy::ours().open(&third.path);
+        assert_eq!(descriptors_of_deleted(directory), 0, "after an open");
+    });
+}
+
+/// The host's copy is in a transaction on the deleted file: what we close would take its locks away.
+#[test]
+fn a_deleted_database_is_spared_while_a_stock_copy_holds_a_lock() {
+    tell("parking::a_deleted_database_is_spared_while_a_stock_copy_holds_a_lock", || {
+        locks::install().expect("the locks are replaced");
+        let [gone, next] = [(); 2].map(|()| Database::create(SqliteCopy::ours()));
+        let directory = gone.path.parent().expect("a directory");
+        let host = SqliteCopy::host().open(&gone.path);
+        host.execute("begin immediate; insert into t values('host')").expect("the write lock");
+        visit(&gone.path);
+        let before = descriptors_of(&gone.path);
+        std::fs::remove_file(&gone.path).expect("deleted");
+        let deleted = std::path::PathBuf::from(format!("{} (deleted)", gone.path.display()));
+        visit(&next.path);
+        assert_eq!(descriptors_of(&deleted), before, "ours and the host's");
+
+        drop(host);
+        visit(&next.path);
+        assert_eq!(descriptors_of_deleted(directory), 0);
     });
 }
