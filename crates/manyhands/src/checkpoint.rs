@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Queue, crash, planted};
-use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection};
+use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection, Transaction, Value};
 
 use crate::Error;
 use crate::commit::Client;
@@ -20,7 +20,9 @@ use crate::database::DatabaseFile;
 use crate::error::ErrorKind;
 use crate::limits;
 use crate::mutex::lock;
+use crate::prepared::Prepared;
 use crate::recover;
+use crate::row::Outcome;
 use crate::wal_reader;
 
 /// Decides when, and remembers what came of it.
@@ -136,6 +138,31 @@ impl Checkpointer {
 pub(crate) fn has_room(queue: &Queue, bytes_limit: u64) -> bool {
     // Without a limit nobody touches the shared line.
     bytes_limit == u64::MAX || queue.held_back_bytes() <= bytes_limit
+}
+
+impl crate::Connection {
+    /// True for `PRAGMA wal_checkpoint` in a transaction that has neither read nor written, and holds no turn.
+    /// SQLite has no snapshot then, and checkpoints as outside a transaction; with one it refuses.
+    pub(crate) fn checkpoints_before_snapshot(&self, prepared: &Prepared) -> bool {
+        let pragma = prepared.facts.pragma.as_ref();
+        pragma.is_some_and(|(name, _)| name == "wal_checkpoint")
+            && self.file.is_some()
+            && self.turns.is_empty()
+            && !self.is_autocommit()
+            && self.sqlite().transaction() == Transaction::None
+    }
+
+    /// Executes it in a turn that ends with it, and not with the transaction.
+    pub(crate) fn checkpoint_before_snapshot(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        let lead = self.take_turn()?;
+        let result = self.step(prepared, values);
+        lead.release();
+        result
+    }
 }
 
 impl Client<'_> {

@@ -307,7 +307,9 @@ impl Connection {
                 "this transaction only reads; end it, and begin another one to write",
             ));
         }
-        if self.optimistic.is_some() {
+        if self.checkpoints_before_snapshot(prepared) {
+            self.checkpoint_before_snapshot(prepared, values)
+        } else if self.optimistic.is_some() {
             self.notice_names(&prepared.facts);
             self.carry_out_on_fork(prepared, values)
         } else {

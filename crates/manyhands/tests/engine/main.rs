@@ -9,6 +9,7 @@ mod endless_reader;
 mod isolation;
 mod like_sqlite;
 mod neighbours;
+mod pragmas;
 mod stage;
 mod surroundings;
 #[cfg(feature = "tokio")]
