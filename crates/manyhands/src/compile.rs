@@ -204,8 +204,11 @@ impl Connection {
     /// Keeps a compiled statement for its next use.
     pub(crate) fn put_back(&mut self, prepared: Box<Prepared>) {
         // One that SQLite has compiled again may touch other tables, and have another route. A setting
-        // works when it is compiled.
-        if !prepared.is_stale() && prepared.route != Route::Setting {
+        // works when it is compiled. A schema of this name may be a file next time.
+        if !prepared.is_stale()
+            && prepared.route != Route::Setting
+            && !prepared.facts.pragma_of_no_file
+        {
             let open = self.open_mut();
             if let Some(before) = open.last.replace(prepared) {
                 open.statements.put(Arc::clone(&before.sql), before);

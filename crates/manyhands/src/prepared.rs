@@ -166,6 +166,8 @@ pub(crate) struct Compiler {
     virtual_tables: Mutex<VirtualTables>,
     /// There is, or was, more than the schema `main`. SQLite names none where only rows are counted.
     pub(crate) several_schemas: Arc<AtomicBool>,
+    /// The schemas of attached databases that are no files.
+    pub(crate) no_files: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Compiler {
@@ -175,11 +177,17 @@ impl Compiler {
         let listening = Arc::clone(&heard);
         let several_schemas = Arc::new(AtomicBool::new(false));
         let several = Arc::clone(&several_schemas);
+        let no_files = Arc::<Mutex<BTreeSet<String>>>::default();
+        let without_file = Arc::clone(&no_files);
         let asked = Arc::clone(&hooks);
         connection.set_authorizer(Some(move |action: &Action<'_>| {
             let mut heard = lock(&listening);
             if action.kind == ActionKind::Read && action.database.is_none() {
                 heard.facts.reads_elsewhere |= several.load(Ordering::Relaxed);
+            }
+            if action.kind == ActionKind::Pragma {
+                let is_no_file = |it: &str| it == "temp" || lock(&without_file).contains(it);
+                heard.facts.pragma_of_no_file = action.database.is_some_and(is_no_file);
             }
             let ours = heard.note(action);
             drop(heard);
@@ -191,7 +199,7 @@ impl Compiler {
             lock(&listening).facts.left_out |= verdict == Verdict::Ignore;
             verdict
         }));
-        Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas }
+        Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas, no_files }
     }
 
     /// Compiles a statement once more, and compares it with what is known of it.

@@ -80,6 +80,8 @@ pub(crate) struct Facts {
     pub(crate) session_function: bool,
     /// Name and argument of a PRAGMA, the name in lower case.
     pub(crate) pragma: Option<(String, Option<String>)>,
+    /// The PRAGMA names the temp schema, or an attached database that is no file.
+    pub(crate) pragma_of_no_file: bool,
     /// The authorizer was told nothing. So it is of VACUUM, and of what would make or remove something IF (NOT)
     /// EXISTS where there is nothing to do: in another schema there may be.
     pub(crate) silent: bool,
@@ -206,7 +208,7 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         return Route::Own;
     }
     if let Some((name, argument)) = &facts.pragma {
-        return route_pragma(name, argument.as_deref(), compiled);
+        return route_pragma(facts, name, argument.as_deref(), compiled);
     }
     if facts.transaction.is_some() {
         // BEGIN IMMEDIATE and EXCLUSIVE are the ones that are not read-only.
@@ -277,7 +279,7 @@ pub(crate) enum Applied {
 pub(crate) fn applied(facts: &Facts) -> Applied {
     let Some((name, argument)) = &facts.pragma else { return Applied::Anywhere };
     let compiled = Compiled { read_only: true, explain: false };
-    match route_pragma(name, argument.as_deref(), compiled) {
+    match route_pragma(facts, name, argument.as_deref(), compiled) {
         Route::Refuse(_) => Applied::Never,
         Route::Setting if !settles_nothing(name) => Applied::NotOnFork,
         _ => Applied::Anywhere,
@@ -336,10 +338,14 @@ fn tells_nothing(pragma: &str) -> bool {
         || matches!(pragma, "data_version" | "synchronous" | "journal_mode" | "database_list")
 }
 
-fn route_pragma(name: &str, argument: Option<&str>, compiled: Compiled) -> Route {
+fn route_pragma(facts: &Facts, name: &str, argument: Option<&str>, compiled: Compiled) -> Route {
     let argument = argument.map(str::to_ascii_lowercase);
     match (name, argument.as_deref()) {
         (_, None) if compiled.read_only => Route::Own,
+        // Nobody else has it.
+        ("journal_mode" | "locking_mode" | "synchronous", _) if facts.pragma_of_no_file => {
+            Route::Own
+        }
         ("journal_mode", None | Some("wal")) => Route::Own,
         ("journal_mode", Some(mode)) => Route::Refuse(format!(
             "PRAGMA journal_mode={mode} is refused: Manyhands keeps the database in WAL mode; close it \
@@ -470,6 +476,8 @@ mod tests {
         {
             let refused = route(&pragma(name, Some(argument)), READING);
             assert!(matches!(refused, Route::Refuse(_)), "{name}={argument}: {refused:?}");
+            let own = Facts { pragma_of_no_file: true, ..pragma(name, Some(argument)) };
+            assert_eq!(route(&own, READING), Route::Own, "{name}={argument} in the temp schema");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What statements change about the session itself: settings, attached databases, the temp schema.
 
 use core::sync::atomic::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 use crate::Error;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
+use crate::mutex::lock;
 use crate::new_rowid;
 use crate::registry::FileHandle;
 use crate::request::Counts;
@@ -101,7 +102,7 @@ impl Connection {
     /// The attached databases that are files in WAL mode, by schema name, their queues joined.
     fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
         let _own = self.own_statements();
-        let mut found = BTreeMap::new();
+        let (mut found, mut no_files) = (BTreeMap::new(), BTreeSet::new());
         let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
         while list.step()? == Step::Row {
             let mut text = |column| match list.column(column) {
@@ -109,7 +110,11 @@ impl Connection {
                 _ => String::new(),
             };
             let (schema, path) = (text(1), PathBuf::from(text(2)));
-            if matches!(schema.as_str(), "main" | "temp") || path.as_os_str().is_empty() {
+            if matches!(schema.as_str(), "main" | "temp") {
+                continue;
+            }
+            if path.as_os_str().is_empty() {
+                no_files.insert(schema);
                 continue;
             }
             if let Some(file) = self.attached.get(&schema) {
@@ -127,6 +132,7 @@ impl Connection {
                 }
             }
         }
+        *lock(&self.open().compiler.no_files) = no_files;
         Ok(found)
     }
 }

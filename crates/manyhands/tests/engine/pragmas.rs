@@ -46,3 +46,42 @@ fn checkpoint_after(begin: &str, mode: TransactionMode, timeout: Duration) {
     assert_eq!(items(&mut other), 2);
     assert_eq!(integers(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)"), [0, 0, 0]);
 }
+
+/// The modes of a schema that is no file are the connection's own affair, as in SQLite: they were refused.
+#[test]
+fn modes_of_the_temp_schema_and_of_attached_memory() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database_with_items());
+    let other = stage.directory().join("other.db");
+    stage::shell(&other, "PRAGMA journal_mode=WAL; CREATE TABLE t (a)");
+    execute(&mut connection, "ATTACH ':memory:' AS m");
+    execute(&mut connection, &format!("ATTACH '{}' AS other", other.display()));
+    let mut check = |sql: &str, answer: &[&str]| {
+        let rows = connection.query(sql, params![]).unwrap_or_else(|it| panic!("{sql}: {it}"));
+        let text: Vec<String> = rows.iter().map(|it| it.get(0).expect("text")).collect();
+        assert_eq!(text, answer, "{sql}");
+    };
+    for begin in [&["BEGIN", stage::INSERT][..], &[]] {
+        begin.iter().for_each(|sql| check(sql, &[]));
+        check("PRAGMA temp.journal_mode = memory", &["memory"]);
+        check("PRAGMA temp.locking_mode = EXCLUSIVE", &["exclusive"]);
+        check("PRAGMA m.journal_mode = off", &["off"]);
+        check("PRAGMA main.journal_mode = off", &["wal"]);
+        if !begin.is_empty() {
+            check("COMMIT", &[]);
+        }
+    }
+    check("PRAGMA m.synchronous = off", &[]);
+    check("PRAGMA temp.synchronous = off", &[]);
+    let number = |connection: &mut Connection, sql| integers(connection, sql)[0];
+    assert_eq!(number(&mut connection, "PRAGMA m.synchronous"), 0);
+    assert_eq!(number(&mut connection, "PRAGMA main.synchronous"), 2);
+    let refused = connection.query("PRAGMA other.journal_mode = off", params![]);
+    stage::refused(refused, &["refused", "WAL"]);
+
+    execute(&mut connection, "DETACH m");
+    execute(&mut connection, "DETACH other");
+    execute(&mut connection, &format!("ATTACH '{}' AS m", other.display()));
+    let refused = connection.query("PRAGMA m.synchronous = off", params![]);
+    stage::refused(refused, &["refused"]);
+}
