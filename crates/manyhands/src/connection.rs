@@ -342,7 +342,7 @@ impl Connection {
             Route::Own if prepared.facts.transaction.is_some() => self.step_transaction(prepared),
             Route::Own | Route::Refuse(_) => {
                 let outcome = self.step(prepared, values)?;
-                self.notice(&prepared.facts)?;
+                self.notice_or_detach(prepared)?;
                 Ok(outcome)
             }
         }

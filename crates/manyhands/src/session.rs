@@ -12,6 +12,7 @@ use crate::connection::Connection;
 use crate::database::DatabaseFile;
 use crate::mutex::lock;
 use crate::new_rowid;
+use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::request::Counts;
 use crate::routing::{self, Facts};
@@ -61,6 +62,25 @@ impl Connection {
             self.attached = self.find_attached()?;
         }
         Ok(())
+    }
+
+    /// The same. An ATTACH fails as a whole: to a file whose queue cannot be joined nothing could be written in turn.
+    pub(crate) fn notice_or_detach(&mut self, prepared: &Prepared) -> Result<(), Error> {
+        let noticed = self.notice(&prepared.facts);
+        let attaches = prepared.facts.attaches && !prepared.facts.detaches;
+        if noticed.is_err() && attaches && !prepared.compiled.explain {
+            // What cannot be detached again can still be read.
+            let _ = self.detach_last();
+        }
+        noticed
+    }
+
+    /// Detaches the database that was attached last.
+    fn detach_last(&self) -> Result<(), sqlite::Error> {
+        let _own = self.own_statements();
+        let last = "SELECT name FROM pragma_database_list ORDER BY seq DESC LIMIT 1";
+        let last = self.sqlite().query_text(last)?;
+        self.sqlite().execute(&format!("DETACH {}", new_rowid::quote(&last)))
     }
 
     /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.

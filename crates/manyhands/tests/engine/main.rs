@@ -7,6 +7,7 @@ mod application;
 mod hostile;
 mod endless_reader;
 mod isolation;
+mod leftovers;
 mod like_sqlite;
 mod neighbours;
 mod pragmas;
