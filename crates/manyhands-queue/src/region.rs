@@ -108,9 +108,16 @@ impl Region {
                 }
             } else if kind == LockKind::Exclusive {
                 // And if we die here? The next one is the first again.
-                build(&file, options).map_err(system("build"))?;
-                prepare().map_err(JoinError::Preparation)?;
-                complete(&file).map_err(system("build"))?;
+                let built = build(&file, options).map_err(system("build"));
+                let prepared = built.and_then(|()| prepare().map_err(JoinError::Preparation));
+                let complete = prepared.and_then(|()| complete(&file).map_err(system("build")));
+                if let Err(error) = complete {
+                    // As the last member does: who waits for the lock looks at the path again.
+                    if is_at(&file, path).unwrap_or(false) {
+                        let _ = std::fs::remove_file(path);
+                    }
+                    return Err(error);
+                }
                 return Region::enter(file, path);
             } else {
                 kind = LockKind::Exclusive;

@@ -38,13 +38,14 @@ fn a_leader_is_another_for_the_others() {
     assert_eq!(led_by_another(), (false, false));
 }
 
-/// The first member switches the database to WAL mode. When that fails nobody has joined, and the
-/// next one is the first again.
+/// The first member switches the database to WAL mode. When that fails nobody has joined, no file is left, and
+/// the next one is the first again.
 #[test]
 fn a_failed_preparation_joins_nothing() {
     let place = Place::new();
     let refused = Queue::join(&place.path(), &options(), || Err("no WAL here"));
     assert_eq!(refused.unwrap_err().to_string(), "no WAL here");
+    assert!(!place.path().exists());
     let mut prepared = false;
     let prepare = || {
         prepared = true;
@@ -132,6 +133,32 @@ pub fn visitor(path: &Path) {
         assert!(queue.is_in_place(), "the file was removed under a member");
     }
     tell("done");
+}
+
+/// Threads for whom the preparation fails now and then, beside others: those wait on a file that is removed, and join
+/// the next one. Nobody's file is removed under him.
+#[test]
+fn a_failed_preparation_harms_nobody_who_waits() {
+    const THREADS: usize = 6;
+    const VISITS: usize = 250;
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let place = &place;
+            scope.spawn(move || {
+                for visit in 0..VISITS {
+                    let fails = (thread + visit) % 3 == 0;
+                    let prepare = || if fails { Err("no WAL here") } else { Ok(()) };
+                    match Queue::join(&place.path(), &options(), prepare) {
+                        Ok(queue) => assert!(queue.is_sound() && queue.is_in_place()),
+                        Err(error) => assert_eq!(error.to_string(), "no WAL here"),
+                    }
+                }
+            });
+        }
+    });
+    drop(place.join());
+    assert!(!place.path().exists());
 }
 
 /// Short-lived processes, all at once: the last one out meets the first one in, again and again.

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use manyhands::params;
+use manyhands::{Database, params};
 
-use crate::stage::{self, INSERT, Stage, connect, execute, number, shell};
+use crate::stage::{self, Actor, INSERT, ITEM, SHORT, Stage, connect, execute, number, shell};
 
 /// An attached file whose queue file cannot be made, as on a full disk: ATTACH failed, and the file was attached all the
 /// same. It could be written without a turn then, and the name was taken.
@@ -42,4 +42,32 @@ fn an_attach_that_fails_attaches_nothing() {
     }
     assert_eq!(shell(&other, "SELECT count(*) FROM t"), "3");
     assert_eq!(shell(&stage.path(), "SELECT count(*) FROM item"), "2");
+}
+
+/// A file that is no database, or that cannot be switched to WAL mode while another program has it locked, left an empty
+/// queue file beside it.
+#[test]
+fn an_open_that_fails_leaves_no_queue_file() {
+    let stage = Stage::new();
+    let names = || {
+        let entries = fs::read_dir(stage.directory()).expect("lists");
+        let names =
+            entries.map(|it| it.expect("an entry").file_name().into_string().expect("text"));
+        names.collect::<Vec<_>>()
+    };
+    fs::write(stage.path(), "no database ".repeat(1000)).expect("writes");
+    stage::refused(Database::open(stage.path()), &["file is not a database"]);
+    assert_eq!(names(), ["app.db"]);
+
+    fs::remove_file(stage.path()).expect("removed");
+    shell(&stage.path(), ITEM);
+    let mut other = Actor::sqlite(&stage.path());
+    other.tell("BEGIN EXCLUSIVE; SELECT '@locked';");
+    assert_eq!(other.hear(), "locked");
+    let opened = Database::builder(stage.path()).timeout(SHORT).open();
+    stage::refused(opened, &["database is locked"]);
+    assert!(!stage.beside("-hands").exists());
+    other.tell("ROLLBACK;");
+    assert!(other.end().success());
+    execute(&mut connect(&stage.database()), INSERT);
 }
