@@ -54,11 +54,12 @@ pub struct Database {
 impl Database {
     /// Opens a database file, and creates it when it does not exist. It is switched to WAL mode.
     ///
-    /// `:memory:`, temporary and read-only databases are opened as SQLite opens them, without a queue.
+    /// `:memory:`, temporary and read-only databases are opened as SQLite opens them, without a queue. A file in a
+    /// directory where the process may make no other is a read-only database.
     ///
     /// # Errors
     /// As SQLite fails to open; and when the queue file beside it, `<path>-hands`, cannot be made or
-    /// joined: the directory is read-only, on a network file system, or in use by another version.
+    /// joined: the disk is full, the directory on a network file system, or the file in use by another version.
     pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
         Database::builder(path).open()
     }
@@ -74,29 +75,39 @@ impl Database {
             (false, true) => OpenMode::ReadWriteCreate,
             (false, false) => OpenMode::ReadWrite,
         };
-        let file =
-            match registry::find(&builder.path).filter(|_| !builder.uri && !builder.read_only) {
-                Some(file) => Some(file),
-                None => {
-                    let connection = sqlite::Connection::open(&builder.path, mode, builder.uri)?;
-                    let path = connection.path();
-                    let has_queue = !path.as_os_str().is_empty() && !connection.is_read_only();
-                    has_queue
-                        .then(|| DatabaseFile::open(path, connection, builder.settings.timeout))
-                        .transpose()?
-                }
-            };
-        let label = &builder.settings.label;
-        if let Some(file) = file.as_ref().filter(|_| !label.is_empty()) {
-            file.queue().introduce(label);
-        }
-        Ok(Database {
+        let mut database = Database {
             path: builder.path.clone(),
             mode,
             uri: builder.uri,
             settings: builder.settings.clone(),
-            file,
-        })
+            file: registry::find(&builder.path).filter(|_| !builder.uri && !builder.read_only),
+        };
+        if database.file.is_none() {
+            database.file = database.open_file()?;
+        }
+        let label = &builder.settings.label;
+        if let Some(file) = database.file.as_ref().filter(|_| !label.is_empty()) {
+            file.queue().introduce(label);
+        }
+        Ok(database)
+    }
+
+    /// The file and its queue; `None` for a database without one.
+    fn open_file(&mut self) -> Result<Option<FileHandle>, Error> {
+        let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
+        let path = connection.path();
+        if path.as_os_str().is_empty() || connection.is_read_only() {
+            return Ok(None);
+        }
+        match DatabaseFile::open(path.clone(), connection, self.settings.timeout) {
+            Err(error) if error.may_make_no_queue() => {
+                tracing::warn!(%error, "the database is opened for reading only");
+                // By its path: SQLite refuses a URI that asks for more.
+                (self.path, self.mode, self.uri) = (path, OpenMode::ReadOnly, false);
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
     }
 
     /// Makes a connection: one for each thread or task.
