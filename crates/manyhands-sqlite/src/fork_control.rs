@@ -24,6 +24,8 @@ struct Call {
     promotion: Promotion,
     status: ForkStatus,
     read_marks: Option<[u32; READ_MARKS]>,
+    /// The shim was asked.
+    answered: bool,
 }
 
 /// Answers a call that came through the file control.
@@ -40,6 +42,7 @@ pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void)
         Request::ReadMarks => call.read_marks = vfs::fork_of(file).read_marks(),
     }
     call.status = vfs::fork_of(file).status();
+    call.answered = true;
 }
 
 /// Takes the real write lock for a fork whose snapshot is the newest.
@@ -83,10 +86,15 @@ impl Connection {
         self.call_fork(Request::ReadMarks).read_marks
     }
 
+    /// True for a file that was opened through the shim. A `file:` URI may name another VFS.
+    pub fn is_watched(&self) -> bool {
+        self.call_fork(Request::Status).answered
+    }
+
     fn call_fork(&self, request: Request) -> Call {
         let status = ForkStatus::default();
         let promotion = Promotion::Stale;
-        let mut call = Call { request, promotion, status, read_marks: None };
+        let mut call = Call { request, promotion, status, read_marks: None, answered: false };
         let argument = (&raw mut call).cast();
         // A database that is no file knows no such control, and leaves all as it is.
         // SAFETY: the connection is open; the shim takes an argument of this type.

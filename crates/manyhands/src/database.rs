@@ -99,6 +99,12 @@ impl Database {
         if path.as_os_str().is_empty() || connection.is_read_only() {
             return Ok(None);
         }
+        if !connection.is_watched() {
+            return Err(Error::refused(
+                "the URI chooses a VFS, and a database that many write has one of its own: leave out \
+                 `vfs=`, or add `mode=ro` to read only",
+            ));
+        }
         match DatabaseFile::open(path.clone(), connection, self.settings.timeout) {
             Err(error) if error.may_make_no_queue() => {
                 tracing::warn!(%error, "the database is opened for reading only");

@@ -162,7 +162,8 @@ impl Builder {
         self
     }
 
-    /// Whether the path may be a `file:` URI (<https://sqlite.org/uri.html>). Default: false.
+    /// Whether the path may be a `file:` URI (<https://sqlite.org/uri.html>). One that is to write cannot choose a
+    /// VFS. Default: false.
     pub fn uri(mut self, uri: bool) -> Builder {
         self.uri = uri;
         self

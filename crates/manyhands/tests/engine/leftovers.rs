@@ -1,4 +1,4 @@
-//! What fails leaves nothing behind: no attached database, no file.
+//! What fails says why, and leaves nothing behind: no attached database, no file.
 
 use std::fs;
 
@@ -42,6 +42,23 @@ fn an_attach_that_fails_attaches_nothing() {
     }
     assert_eq!(shell(&other, "SELECT count(*) FROM t"), "3");
     assert_eq!(shell(&stage.path(), "SELECT count(*) FROM item"), "2");
+}
+
+/// A URI that chooses a VFS was answered by "unknown operation", and left a queue file. One that only reads may choose.
+#[test]
+fn a_uri_that_chooses_a_vfs() {
+    let stage = Stage::new();
+    shell(&stage.path(), ITEM);
+    let open = |choice: &str| {
+        let uri = format!("file:{}?{choice}", stage.path().display());
+        Database::builder(&uri).uri(true).open()
+    };
+    for choice in ["vfs=unix", "vfs=unix-none&mode=rw"] {
+        stage::refused(open(choice), &["VFS", "leave out `vfs=`"]);
+    }
+    assert!(!stage.beside("-hands").exists());
+    assert_eq!(stage::items(&mut connect(&open("vfs=unix&mode=ro").expect("reads"))), 0);
+    execute(&mut connect(&open("vfs=manyhands").expect("it is the one")), INSERT);
 }
 
 /// A file that is no database, or that cannot be switched to WAL mode while another program has it locked, left an empty
