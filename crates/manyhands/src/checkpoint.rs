@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use manyhands_queue::{Queue, crash, planted};
+use manyhands_queue::{Lead, Queue, crash, planted};
 use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection, Transaction, Value};
 
 use crate::Error;
@@ -158,9 +158,9 @@ impl crate::Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        let lead = self.take_turn()?;
+        let lead = self.file.as_deref().map(|file| self.client(file).take_turn()).transpose()?;
         let result = self.step(prepared, values);
-        lead.release();
+        lead.into_iter().for_each(Lead::release);
         result
     }
 }

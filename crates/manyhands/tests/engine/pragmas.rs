@@ -61,7 +61,7 @@ fn modes_of_the_temp_schema_and_of_attached_memory() {
         let text: Vec<String> = rows.iter().map(|it| it.get(0).expect("text")).collect();
         assert_eq!(text, answer, "{sql}");
     };
-    for begin in [&["BEGIN", stage::INSERT][..], &[]] {
+    for begin in [&["BEGIN", INSERT][..], &[]] {
         begin.iter().for_each(|sql| check(sql, &[]));
         check("PRAGMA temp.journal_mode = memory", &["memory"]);
         check("PRAGMA temp.locking_mode = EXCLUSIVE", &["exclusive"]);

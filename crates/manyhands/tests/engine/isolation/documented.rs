@@ -10,7 +10,7 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 12] = [
+const TESTS: [&str; 13] = [
     include_str!("../application.rs"),
     include_str!("attached.rs"),
     include_str!("auto.rs"),
