@@ -187,6 +187,11 @@ impl Queue {
         })
     }
 
+    /// True while somebody leads, or has died while it did.
+    pub fn is_led(&self) -> bool {
+        !self.leader_word().is_free()
+    }
+
     /// How many leaders there have been.
     pub fn leaders(&self) -> u64 {
         self.leader_word().0 >> 24

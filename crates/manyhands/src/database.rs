@@ -16,6 +16,7 @@ use crate::checkpoint::Checkpointer;
 use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::idle::{IdleConnections, OpenConnection};
+use crate::ids::Counted;
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::{Builder, Settings};
@@ -165,6 +166,7 @@ pub(crate) struct DatabaseFile {
     foreign: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
     pub(crate) idle: IdleConnections,
+    pub(crate) counted: Counted,
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
 }
@@ -198,6 +200,7 @@ impl DatabaseFile {
                 foreign: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
                 idle: IdleConnections::default(),
+                counted: Counted::default(),
                 transactions: TransactionCounts::default(),
                 contention: Contention::default(),
             })

@@ -14,7 +14,7 @@
 //! Gaps stay where a transaction was rolled back, as with the sequences of other databases; the last
 //! reservations are given back.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Queue, planted};
@@ -23,7 +23,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
 mod known;
 
 use known::{Before, Highest};
-pub(crate) use known::{GivenIds, NextId, Recorded};
+pub(crate) use known::{Counted, GivenIds, NextId, Recorded};
 
 use crate::hooks::Hooks;
 use crate::mutex::lock;
@@ -39,8 +39,6 @@ pub(crate) struct IdFunction {
     snapshots: u64,
     /// How often the connection has changed a setting: SQLite then compiles all statements again.
     settings: u64,
-    /// By table, since when ids are reserved, as far as the connection has seen: see [`GivenIds`]. And for which schema.
-    counted: HashMap<u64, (Option<i64>, u64)>,
     /// The open transaction has changed the schema. One that is rolled back has the number of the one that comes then.
     changes_schema: bool,
 }
@@ -173,14 +171,14 @@ impl IdFunction {
         reserved.then_some(NextId { id, before })
     }
 
-    /// The statement that the id was foreseen for has run, as it was written.
+    /// The statement that the id was foreseen for has run, as it was written: which ids it was given.
     pub(crate) fn see(
-        &mut self,
+        &self,
         queue: &Queue,
         insert: &mut InsertWithIds,
         NextId { id, before }: NextId,
         connection: &sqlite::Connection,
-    ) -> GivenIds {
+    ) -> Vec<i64> {
         let is_given = before.last_insert_rowid != id && connection.last_insert_rowid() == id;
         if !is_given {
             queue.give_back_id(insert.key, id);
@@ -188,25 +186,7 @@ impl IdFunction {
         if let Some(table) = &mut insert.table {
             table.known = self.highest_after(id, before, connection);
         }
-        self.given(queue, insert, if is_given { vec![id] } else { Vec::new() })
-    }
-
-    /// These ids, as those that the statement was given.
-    pub(crate) fn given(
-        &mut self,
-        queue: &Queue,
-        insert: &InsertWithIds,
-        ids: Vec<i64>,
-    ) -> GivenIds {
-        if ids.is_empty() {
-            return GivenIds::default();
-        }
-        let now = (insert.made_for, queue.leaders());
-        let counted = self.counted.entry(insert.key).or_insert(now);
-        if counted.0 != insert.made_for {
-            *counted = now;
-        }
-        GivenIds { table: insert.key, ids, stay: insert.always_inserts, counted_since: counted.1 }
+        if is_given { vec![id] } else { Vec::new() }
     }
 
     /// Runs `insert` by `run`, and tells which ids it was given: the recorded ones first. `connection` is
@@ -428,6 +408,21 @@ impl InsertWithIds {
     /// It has run with these values, and was given so many ids.
     pub(crate) fn note(&mut self, values: &[Value], given: usize) {
         self.asks_for_null = given == 0 && (self.asks_for_null || !values.contains(&Value::Null));
+    }
+
+    /// These ids, as those that it was given on the connection of `counted`.
+    pub(crate) fn given(
+        &self,
+        ids: Vec<i64>,
+        counted: &Counted,
+        queue: &Queue,
+        connection: &sqlite::Connection,
+    ) -> GivenIds {
+        if ids.is_empty() {
+            return GivenIds::default();
+        }
+        let uncounted = counted.last_before(self.key, self.made_for, queue, connection);
+        GivenIds { table: self.key, ids, stay: self.always_inserts, uncounted }
     }
 
     /// The key of the table that it inserts into.

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
-use crate::ids::{Recorded, Rewriting};
+use crate::ids::{InsertWithIds, Recorded, Rewriting};
 use crate::prepared::{self, Prepared};
 use crate::recent;
 use crate::registry::FileHandle;
@@ -209,7 +209,7 @@ impl Connection {
             return prepared.fetch_all(values);
         }
         insert.note(values, given.len());
-        self.given_ids = self.open_mut().ids.given(&queue, insert, given);
+        self.note_given(insert, given, &queue);
         result
     }
 
@@ -226,8 +226,15 @@ impl Connection {
         let result = prepared.fetch_all(values);
         let open = self.open_mut();
         let insert = prepared.rewriting.form()?;
-        self.given_ids = open.ids.see(queue, insert, foreseen, &open.sqlite);
+        let given = open.ids.see(queue, insert, foreseen, &open.sqlite);
+        self.note_given(insert, given, queue);
         Some(result)
+    }
+
+    fn note_given(&mut self, insert: &InsertWithIds, ids: Vec<i64>, queue: &Queue) {
+        if let Some(file) = &self.file {
+            self.given_ids = insert.given(ids, &file.counted, queue, self.sqlite());
+        }
     }
 
     /// The queue that gives new rowids, if the statement may need one.

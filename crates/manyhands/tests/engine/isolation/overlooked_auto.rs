@@ -157,9 +157,6 @@ fn a_rowid_that_was_looked_at() {
 fn a_rowid_that_was_taken() {
     let (_stage, database) = auto();
     let mut connection = connect(&database);
-    connection
-        .execute_script("BEGIN; INSERT INTO entry (text) VALUES ('first'); COMMIT")
-        .expect("inserts");
     execute(&mut connection, "BEGIN");
     let inserted = connection.execute("INSERT INTO entry (text) VALUES ('a')", params![]);
     let id = connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known");
@@ -348,8 +345,8 @@ fn the_columns_of_the_rows() {
     assert_eq!(execution.columns.len(), 2);
 }
 
-/// The first to ask for a new id of a table cannot know what another, who holds the turn, has inserted there
-/// without a reservation: it waits for the turn. (It was told that other's id, and failed at its commit.)
+/// The first of a process to ask for a new id of a table cannot know what another, who holds the turn at that moment, has
+/// inserted there without a reservation: it waits for the turn. (It was told that other's id, and failed at its commit.)
 #[test]
 fn the_first_id_of_a_table() {
     let (_stage, database) = auto();
