@@ -425,6 +425,12 @@ impl Connection {
         InterruptHandle { handle: Arc::clone(&self.handle) }
     }
 
+    /// True after an interrupt until no statement is active any more: each that runs fails until then.
+    pub fn is_interrupted(&self) -> bool {
+        // SAFETY: the connection is open.
+        unsafe { ffi::sqlite3_is_interrupted(self.raw()) != 0 }
+    }
+
     /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
     pub fn wal_index(&self) -> Option<WalIndexHeader> {
         self.fork_status().live

@@ -131,6 +131,11 @@ impl Connection {
         self.open_blobs().filter(|blob| !blob.writable).for_each(|blob| blob.expire());
     }
 
+    /// All of them: a transaction that was interrupted is rolled back.
+    pub(crate) fn expire_blobs(&self) {
+        self.open_blobs().for_each(|blob| blob.expire());
+    }
+
     /// A transaction has ended: by ROLLBACK, if a blob wrote in it. That one is expired for SQLite too, and
     /// would hold the old snapshot.
     pub(crate) fn expire_blobs_of_transaction(&self) {

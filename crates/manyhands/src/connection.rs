@@ -133,6 +133,7 @@ impl Connection {
     /// fails with [`Error::is_timeout`] and has written nothing.
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         self.begin_operation()?;
+        self.outlive_interrupt(sql);
         let mut prepared =
             self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
         let result = self.carry_out(&mut prepared, values);
@@ -378,7 +379,7 @@ impl Connection {
         {
             return self.commit_in_turn();
         }
-        let result = self.step(prepared, &[]);
+        let result = self.step_past_interrupts(prepared);
         if outside && !self.sqlite().is_autocommit() {
             self.savepoints.begin(statement.as_ref());
             self.conflicted = false;
@@ -442,11 +443,8 @@ impl Drop for Connection {
         }
         self.interrupt.close();
         self.open().wait.ends_with(Weak::new());
+        self.roll_back_here();
         let _own = self.own_statements();
-        if !self.is_autocommit() {
-            // Whatever goes wrong here, closing the connection undoes the transaction.
-            let _ = self.sqlite().execute("ROLLBACK");
-        }
         if self.optimistic.take().is_some() && self.is_autocommit() {
             self.sqlite().arm_fork(false);
         }

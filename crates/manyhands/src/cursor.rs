@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use manyhands_sqlite::{Paused, Pinned, Step, Value, pin};
+use manyhands_sqlite::{self as sqlite, Paused, Pinned, Step, Value, pin};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -127,6 +127,7 @@ impl Connection {
     /// See [`Connection::execute`].
     pub fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
         self.begin_operation()?;
+        self.outlive_interrupt(sql);
         let prepared =
             self.find_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error));
         let Some(mut prepared) = prepared? else { return Ok(Execution::default()) };
@@ -199,6 +200,11 @@ impl Connection {
         let limit = self.settings.fork_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.cursors.iter().filter_map(Weak::upgrade).try_for_each(|cursor| cursor.drain(limit))
+    }
+
+    /// Ends the statements of open cursors. What they have not fetched yet was interrupted.
+    pub(crate) fn interrupt_cursors(&self) {
+        self.cursors.iter().filter_map(Weak::upgrade).for_each(|cursor| cursor.lock().interrupt());
     }
 
     /// The transaction leaves the snapshot of its cursors, which are drained, and goes on: what they will show yet
@@ -390,6 +396,13 @@ impl State {
                 self.end();
                 Err(Error::from(error))
             }
+        }
+    }
+
+    fn interrupt(&mut self) {
+        if self.running.is_some() {
+            self.end();
+            self.failed = Some(Error::from(sqlite::Error::from_code(sqlite::Code::INTERRUPT.0)));
         }
     }
 

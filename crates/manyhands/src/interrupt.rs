@@ -1,4 +1,7 @@
 //! Interrupts, from any thread.
+//!
+//! SQLite keeps an interrupt until no statement is active: a cursor with rows left keeps it, and all statements fail
+//! until that is read or dropped. What undoes ends such cursors, and so does not fail.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -6,9 +9,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands_sqlite::{self as sqlite, Progress};
 
+use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
 use crate::mutex::lock;
+use crate::prepared::Prepared;
+use crate::routing::TransactionStatement;
+use crate::row::Outcome;
 
 impl Connection {
     /// A handle with which another thread can interrupt what this connection does or waits for. It does
@@ -23,6 +30,53 @@ impl Connection {
     /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
     pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.interrupt.check.set(Box::new(check));
+    }
+
+    /// Before a statement that undoes is compiled: it succeeds after an interrupt too.
+    pub(crate) fn outlive_interrupt(&mut self, sql: &str) {
+        let word = sql.trim_start().get(.."ROLLBACK".len());
+        if word.is_some_and(|word| word.eq_ignore_ascii_case("ROLLBACK")) {
+            self.end_interrupted();
+        }
+    }
+
+    /// Steps a statement that begins or ends a transaction. ROLLBACK is not interrupted.
+    pub(crate) fn step_past_interrupts(
+        &mut self,
+        prepared: &mut Prepared,
+    ) -> Result<Outcome, Error> {
+        let undoes = prepared.facts.transaction == Some(TransactionStatement::Rollback)
+            && !self.is_autocommit();
+        for _ in 0..limits::INTERRUPTS_OUTLIVED {
+            match self.step(prepared, &[]) {
+                // SQLite asks whether to go on also when it is done.
+                Err(error) if undoes && error.is_interrupt() && self.is_autocommit() => {
+                    return Ok(Outcome::default());
+                }
+                Err(error) if undoes && error.is_interrupt() => self.end_interrupted(),
+                result => return result,
+            }
+        }
+        self.step(prepared, &[])
+    }
+
+    /// Ends the statements on which SQLite keeps an interrupt in a transaction: those of cursors, which fail when they
+    /// are read on, and of blobs.
+    fn end_interrupted(&mut self) {
+        if self.is_autocommit() || !self.sqlite().is_interrupted() {
+            return;
+        }
+        self.interrupt_cursors();
+        self.expire_blobs();
+    }
+
+    /// Rolls back what is open. Closing the connection undoes what cannot be rolled back here.
+    pub(crate) fn roll_back_here(&mut self) {
+        let _own = self.own_statements();
+        if !self.is_autocommit() {
+            self.end_interrupted();
+            let _ = self.sqlite().execute("ROLLBACK");
+        }
     }
 
     /// Has the application's handler asked every so many instructions, and the check about as often as

@@ -90,7 +90,7 @@ impl Connection {
         &mut self,
         statement: &mut Prepared,
     ) -> Result<Outcome, Error> {
-        let result = self.step(statement, &[]);
+        let result = self.step_past_interrupts(statement);
         if self.sqlite().is_autocommit() {
             let ended = self.end_optimistic();
             if statement.facts.transaction == Some(TransactionStatement::Rollback) {
@@ -167,12 +167,7 @@ impl Connection {
 
     /// Ends the transaction after an error that it did not survive.
     pub(crate) fn roll_back_quietly(&mut self) {
-        let own = self.own_statements();
-        if !self.sqlite().is_autocommit() {
-            // Closing the connection undoes what cannot be rolled back here.
-            let _ = self.sqlite().execute("ROLLBACK");
-        }
-        drop(own);
+        self.roll_back_here();
         self.end_optimistic();
         self.savepoints.clear();
         self.reads_only = false;

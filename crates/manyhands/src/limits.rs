@@ -104,6 +104,9 @@ pub(crate) const BURST_TIME_MAX: Duration = Duration::from_millis(5);
 /// of it is for the log, the rest for pages.
 pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;
 
+/// How often a ROLLBACK that is interrupted is executed again. One interrupt comes once; who goes on interrupting is told.
+pub(crate) const INTERRUPTS_OUTLIVED: usize = 3;
+
 /// How many instructions a statement runs between two checks whether it is to end: some tens of
 /// microseconds, and less than a thousandth of them for the check.
 pub(crate) const CHECK_INSTRUCTIONS: u32 = 4000;

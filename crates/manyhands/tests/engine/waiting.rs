@@ -275,6 +275,38 @@ fn an_interrupt_of_nothing_is_forgotten() {
     });
 }
 
+/// After an interrupt a transaction can be rolled back, and a connection closed, although SQLite interrupts whatever it
+/// executes while a cursor has rows left: others wait for what they hold.
+#[test]
+fn an_interrupted_transaction_can_be_ended() {
+    in_time(|| {
+        let stage = Stage::new();
+        let database = stage.database_with_items();
+        execute(&mut connect(&database), INSERT);
+        execute(&mut connect(&database), INSERT);
+        for begin in ["BEGIN IMMEDIATE", "BEGIN CONCURRENT"] {
+            for end in ["ROLLBACK", " rollback;", "close"] {
+                let mut connection = connect(&database);
+                execute(&mut connection, begin);
+                execute(&mut connection, INSERT);
+                let mut cursor = connection.cursor("SELECT * FROM item", params![]).expect("reads");
+                cursor.next_row().expect("a row");
+                connection.interrupt_handle().interrupt();
+                if end == "close" {
+                    drop(connection);
+                } else {
+                    execute(&mut connection, end);
+                    assert!(connection.is_autocommit());
+                    assert!(cursor.next_row().expect_err("it ended").is_interrupt());
+                    assert_eq!(items(&mut connection), 2);
+                }
+                let mut other = connect(&impatient(&stage.path()));
+                execute(&mut other, "UPDATE item SET note = 'free'");
+            }
+        }
+    });
+}
+
 /// Sees how many requests wait while somebody holds the turn.
 pub struct Probe {
     database: Database,

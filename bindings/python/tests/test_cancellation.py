@@ -1,0 +1,96 @@
+"""What an interrupt leaves: a connection that works, and a turn that others can have.
+
+SQLite keeps an interrupt as long as a statement is active, and a cursor with unread rows is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, Awaitable, Callable
+
+import pytest
+
+import manyhands
+from manyhands import aio
+
+ROWS = 500
+
+
+@pytest.fixture
+def items(path: Path) -> Path:
+    connection = manyhands.connect(path)
+    connection.execute("CREATE TABLE item (n)")
+    connection.executemany("INSERT INTO item VALUES (?)", [(n,) for n in range(ROWS)])
+    connection.commit()
+    connection.close()
+    return path
+
+
+def run(function: Callable[[], Awaitable[Any]]) -> Any:
+    return asyncio.run(asyncio.wait_for(function(), 60))
+
+
+async def change_and_begin_to_read(db: aio.Connection) -> aio.Cursor:
+    """In a transaction, with rows left."""
+    await db.execute("UPDATE item SET n = n + 1000")
+    cursor = await db.execute("SELECT n FROM item ORDER BY n")
+    assert await cursor.fetchone() == (1000,)
+    return cursor
+
+
+def is_free(path: Path) -> bool:
+    """Whether another connection can write, and nothing has been changed yet."""
+    connection = manyhands.connect(path, timeout=5)
+    found = connection.execute("SELECT min(n) FROM item").fetchone()
+    connection.execute("UPDATE item SET n = n")
+    connection.commit()
+    connection.close()
+    return bool(found == (0,))
+
+
+def test_a_rollback_succeeds_after_an_interrupt(items: Path) -> None:
+    """Other statements do not: as in SQLite, they are interrupted while a cursor has rows left."""
+    connection = manyhands.connect(items)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE item SET n = n + 1000")
+    cursor = connection.execute("SELECT n FROM item")
+    connection.interrupt()
+    with pytest.raises(manyhands.OperationalError, match="interrupted"):
+        connection.execute("SELECT 1")
+    connection.rollback()
+    assert not connection.in_transaction and is_free(items)
+    with pytest.raises(manyhands.OperationalError, match="interrupted"):
+        cursor.fetchall()
+    assert connection.execute("SELECT count(*) FROM item").fetchone() == (ROWS,)
+    connection.close()
+
+
+def test_an_interrupted_task_can_roll_back(items: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(items) as db:
+            cursor = await change_and_begin_to_read(db)
+            await db.interrupt()
+            with pytest.raises(manyhands.OperationalError, match="interrupted"):
+                await db.execute_fetchall("SELECT 1")
+            await db.rollback()
+            assert not db.in_transaction and is_free(items)
+            await cursor.close()
+
+    run(use)
+
+
+@pytest.mark.parametrize("begin", ["BEGIN IMMEDIATE", "BEGIN CONCURRENT", "BEGIN"])
+@pytest.mark.parametrize("autocommit", [manyhands.LEGACY_TRANSACTION_CONTROL, False])
+def test_to_close_rolls_back_after_an_interrupt(items: Path, begin: str, autocommit: Any) -> None:
+    """Although a cursor with rows left, which somebody may keep, keeps the connection of SQLite open."""
+    connection = manyhands.connect(items, autocommit=autocommit)
+    if not connection.in_transaction:
+        connection.execute(begin)
+    connection.execute("UPDATE item SET n = n + 1000")
+    cursor = connection.execute("SELECT n FROM item")
+    connection.interrupt()
+    connection.close()
+    assert is_free(items)
+    with pytest.raises(manyhands.ProgrammingError, match="closed"):
+        cursor.fetchone()
