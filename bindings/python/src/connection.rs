@@ -208,6 +208,11 @@ impl Connection {
         .map_err(|failure| failure.to_python(py))
     }
 
+    /// Ends the call that runs, and no other one, from any thread, until `_pause`.
+    fn _cancel(&self, py: Python<'_>) {
+        detached(py, || lock(&self.interrupt).iter().for_each(InterruptHandle::cancel));
+    }
+
     /// Rows changed since the connection was made.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
@@ -299,6 +304,11 @@ impl Connection {
 }
 
 impl Connection {
+    /// The call that was cancelled has ended.
+    pub(crate) fn resume(&self) {
+        lock(&self.interrupt).iter().for_each(InterruptHandle::resume);
+    }
+
     /// Closes what is open, or retires it. Waits for what other threads do with it.
     fn leave(&self, py: Python<'_>, retire: bool) -> PyResult<()> {
         if self.state.load(Ordering::Relaxed) != OPEN || self.check_process().is_err() {

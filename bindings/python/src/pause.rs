@@ -10,9 +10,10 @@ type Counts = (i64, i64, i64);
 
 #[pymethods]
 impl Connection {
-    /// Whether it is in a transaction, holds the turn, and could be replaced by a new connection that goes on
+    /// Forgets a cancellation. Whether it is in a transaction, holds the turn, and could be replaced by a new connection that goes on
     /// with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
+        self.resume();
         self.call_engine(py, |engine| {
             let counts = engine.without_kept_back().session_counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);

@@ -1,4 +1,4 @@
-"""What an interrupt leaves: a connection that works, and a turn that others can have.
+"""What an interrupt and a cancelled task leave: a connection that works, and a turn that others can have.
 
 SQLite keeps an interrupt as long as a statement is active, and a cursor with unread rows is.
 """
@@ -6,6 +6,7 @@ SQLite keeps an interrupt as long as a statement is active, and a cursor with un
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any, Awaitable, Callable
 
@@ -15,6 +16,7 @@ import manyhands
 from manyhands import aio
 
 ROWS = 500
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
 @pytest.fixture
@@ -39,6 +41,12 @@ async def change_and_begin_to_read(db: aio.Connection) -> aio.Cursor:
     return cursor
 
 
+async def cancel(call: Awaitable[Any]) -> None:
+    """Cancels it while its statement runs."""
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(call, 0.1)
+
+
 def is_free(path: Path) -> bool:
     """Whether another connection can write, and nothing has been changed yet."""
     connection = manyhands.connect(path, timeout=5)
@@ -47,6 +55,77 @@ def is_free(path: Path) -> bool:
     connection.commit()
     connection.close()
     return bool(found == (0,))
+
+
+def test_a_cancelled_call_leaves_the_calls_after_it_alone(items: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(items) as db:
+            cursor = await change_and_begin_to_read(db)
+            await cancel(db.execute_fetchall(ENDLESS))
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(ROWS,)]
+            assert len(await cursor.fetchall()) == ROWS - 1
+            await db.execute("UPDATE item SET n = n - 1000")
+            await db.commit()
+            assert is_free(items)
+
+    run(use)
+
+
+def test_a_transaction_is_rolled_back_after_a_cancelled_call(items: Path) -> None:
+    async def use() -> None:
+        async with aio.connect(items) as db:
+            cursor = await change_and_begin_to_read(db)
+            await cancel(db.execute_fetchall(ENDLESS))
+            await db.rollback()
+            assert not db.in_transaction and is_free(items)
+            await cursor.close()
+
+    run(use)
+
+
+@pytest.mark.parametrize("mode", ["optimistic", "immediate", None, "run"])
+def test_a_unit_of_work_that_is_cancelled_says_so_and_leaves_nothing(items: Path, mode: Any) -> None:
+    async def work(db: aio.Connection) -> None:
+        cursor = await change_and_begin_to_read(db)
+        await db.execute_fetchall(ENDLESS)
+        await cursor.close()
+
+    async def transaction(db: aio.Connection) -> None:
+        async with db.transaction(mode):
+            await work(db)
+
+    async def use() -> None:
+        async with aio.connect(items) as db:
+            await cancel(db.run(work) if mode == "run" else transaction(db))
+            assert not db.in_transaction and is_free(items)
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(ROWS,)]
+
+    run(use)
+
+
+def test_a_cancellation_that_comes_when_the_statement_is_done_interrupts_no_other(items: Path) -> None:
+    done, told = threading.Event(), threading.Event()
+
+    def count(native: manyhands.Connection) -> None:
+        native.execute("SELECT count(*) FROM item").fetchone()
+        done.set()
+        assert told.wait(30)
+
+    async def use() -> None:
+        async with aio.connect(items) as db:
+            cursor = await change_and_begin_to_read(db)
+            call = asyncio.ensure_future(db._session.call(count))
+            while not done.is_set():
+                await asyncio.sleep(0.001)
+            call.cancel()
+            await asyncio.sleep(0)
+            told.set()
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(ROWS,)]
+            await db.rollback()
+            assert call.cancelled() and is_free(items)
+            await cursor.close()
+
+    run(use)
 
 
 def test_a_rollback_succeeds_after_an_interrupt(items: Path) -> None:

@@ -178,7 +178,7 @@ impl Client<'_> {
     pub(crate) fn wait_for_room(&self, queue: &Arc<Queue>) -> Result<(), Error> {
         let mut pause = limits::WAL_PAUSE_MIN;
         while self.lacks_room(queue) && queue.is_sound() {
-            if self.interrupt.forget() {
+            if self.interrupt.ends_wait() {
                 return Err(Error::new(ErrorKind::Interrupted));
             }
             let lead = queue.try_lead(self.label).or_else(|| queue.try_succeed(self.label));

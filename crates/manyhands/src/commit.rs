@@ -235,7 +235,7 @@ impl Client<'_> {
 
     /// The error of a wait that is over.
     fn check(&self, queue: &Queue, ahead: u64) -> Result<(), Error> {
-        if self.interrupt.forget() {
+        if self.interrupt.ends_wait() {
             return Err(Error::new(ErrorKind::Interrupted));
         }
         if self.deadline.has_passed() {

@@ -1,7 +1,9 @@
 //! Interrupts, from any thread.
 //!
-//! SQLite keeps an interrupt until no statement is active: a cursor with rows left keeps it, and all statements fail
-//! until that is read or dropped. What undoes ends such cursors, and so does not fail.
+//! There are two. An *interrupt* is SQLite's: it ends what runs, and SQLite keeps it until no statement is active, so
+//! that a cursor with rows left keeps it, and all statements fail until that is read or dropped. What undoes ends such
+//! cursors, and so does not fail. A *cancellation* is ours, for who hands a connection from one caller to the next: it
+//! lasts until it is taken back, and cursors that nobody reads meanwhile go on after it.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -116,21 +118,36 @@ impl InterruptHandle {
             running.interrupt();
         }
     }
+
+    /// Ends what the connection does and waits for, and what it begins, with [`crate::Error::is_interrupt`], until
+    /// [`InterruptHandle::resume`]. What is short may succeed all the same. A cursor that is not read meanwhile goes
+    /// on after it.
+    pub fn cancel(&self) {
+        self.interrupt.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes back a [`InterruptHandle::cancel`], if there was one.
+    pub fn resume(&self) {
+        if self.interrupt.cancelled.swap(false, Ordering::Relaxed) {
+            self.interrupt.forget();
+        }
+    }
 }
 
 /// What a connection shares with its handles.
 #[derive(Default)]
 pub(crate) struct Interrupt {
     asked: AtomicBool,
+    cancelled: AtomicBool,
     check: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// `None` until a handle is made, and after the connection was closed.
     running: Mutex<Option<sqlite::InterruptHandle>>,
 }
 
 impl Interrupt {
-    /// Whether the check says that a statement is to end.
+    /// Whether a statement is to end, since the check says so or by a cancellation.
     pub(crate) fn is_checked(&self) -> bool {
-        self.check.get().is_some_and(|check| check())
+        self.cancelled.load(Ordering::Relaxed) || self.check.get().is_some_and(|check| check())
     }
 
     /// Whether a wait is to end.
@@ -144,6 +161,11 @@ impl Interrupt {
     /// The wait of a connection that has no handle is to end.
     pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a wait is to end, which it does then.
+    pub(crate) fn ends_wait(&self) -> bool {
+        self.is_asked() && self.forget()
     }
 
     /// Whether a wait was to end; a new one is not.

@@ -111,8 +111,7 @@ impl Connection {
                 Promotion::Promoted => return Ok(true),
                 Promotion::Stale => return Ok(false),
                 // Another SQLite program writes at this moment.
-                Promotion::Busy if self.interrupt.is_asked() => {
-                    self.interrupt.forget();
+                Promotion::Busy if self.interrupt.ends_wait() => {
                     return Err(Error::new(ErrorKind::Interrupted));
                 }
                 Promotion::Busy if !deadline.has_passed() => {

@@ -275,6 +275,69 @@ fn an_interrupt_of_nothing_is_forgotten() {
     });
 }
 
+/// A cancellation ends a wait, and a statement that runs, and leaves cursors and what comes after it alone: SQLite
+/// would interrupt all statements as long as a cursor has rows left.
+#[test]
+fn a_cancellation_lasts_until_it_is_taken_back() {
+    const ENDLESS: &str =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+    in_time(|| {
+        let stage = Stage::new();
+        let database = stage.database_with_items();
+        let mut holder = connect(&database);
+        (0..500).for_each(|_| execute(&mut holder, INSERT));
+        let transaction = holder.begin_immediate().expect("begins");
+        let mut connection = connect(&database);
+        let mut cursor = connection.cursor("SELECT note FROM item", params![]).expect("reads");
+        cursor.next_row().expect("a row");
+        let handle = connection.interrupt_handle();
+        // Before or while it waits or runs.
+        for (sql, delay) in [
+            (ENDLESS, false),
+            (ENDLESS, true),
+            ("BEGIN IMMEDIATE", false),
+            ("BEGIN IMMEDIATE", true),
+        ] {
+            let canceller = handle.clone();
+            let cancelling = std::thread::spawn(move || {
+                if delay {
+                    std::thread::sleep(SHORT);
+                }
+                canceller.cancel();
+            });
+            let error = connection.execute(sql, params![]).expect_err("it was cancelled");
+            assert!(error.is_interrupt(), "{error}");
+            cancelling.join().expect("no panic");
+            handle.resume();
+            assert_eq!(items(&mut connection), 500);
+        }
+        transaction.rollback().expect("rolls back");
+        execute(&mut connection, "BEGIN IMMEDIATE");
+        handle.cancel();
+        execute(&mut connection, "ROLLBACK");
+        handle.resume();
+        let mut shown = 1;
+        while cursor.next_row().expect("goes on").is_some() {
+            shown += 1;
+        }
+        assert_eq!(shown, 500);
+    });
+}
+
+/// What undoes is done although it was told to stop: SQLite asks whether to go on when a ROLLBACK is over too.
+#[test]
+fn a_rollback_is_not_cancelled() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database_with_items());
+    let handle = connection.interrupt_handle();
+    for _ in 0..5000 {
+        execute(&mut connection, "BEGIN");
+        handle.cancel();
+        execute(&mut connection, "ROLLBACK");
+        handle.resume();
+    }
+}
+
 /// After an interrupt a transaction can be rolled back, and a connection closed, although SQLite interrupts whatever it
 /// executes while a cursor has rows left: others wait for what they hold.
 #[test]

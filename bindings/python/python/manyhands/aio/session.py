@@ -20,9 +20,6 @@ from .threads import Process
 
 T = TypeVar("T")
 
-# A call that is interrupted just before it begins to wait does not notice; it is told again.
-_INTERRUPT_AGAIN_S = 0.05
-
 
 class State(Enum):
     """Of a session; it only goes forward."""
@@ -203,11 +200,11 @@ class Session:
         try:
             if call.function is None:
                 self._close_native()
-            elif call.future is None or not call.future.cancelled():
-                with self._lock:
-                    native = self._take()
-                was_open = call.stays or _is_in_transaction(native)
-                result = call.function(native)
+            else:
+                native = self._take_for(call)
+                if native is not None:
+                    was_open = call.stays or _is_in_transaction(native)
+                    result = call.function(native)
         except BaseException as raised:
             error = raised
         with self._lock:
@@ -222,6 +219,13 @@ class Session:
         if idle:
             Process.idle.keep(self)
         return result, error
+
+    def _take_for(self, call: _Call[Any]) -> Optional[NativeConnection]:
+        """The native connection, unless the call's task was cancelled. When it is later, :meth:`_cancel` says so."""
+        with self._lock:
+            if call.future is not None and call.future.cancelled():
+                return None
+            return self._take()
 
     def _take(self) -> NativeConnection:
         """The native connection, opened if it was given back. Under the lock."""
@@ -244,6 +248,7 @@ class Session:
             except Error:
                 # It was closed behind our back, or by fork(): the next call says so.
                 return
+            # A cancellation that comes from now on finds no call that runs.
             self.in_transaction, self._holds_turn, self._plain, self.counts = state
 
     def _go_on(self) -> None:
@@ -275,8 +280,8 @@ class Session:
                 self._undo()
                 return
             if self._native is not None:
-                self._native.interrupt()
-        asyncio.get_running_loop().call_later(_INTERRUPT_AGAIN_S, self._cancel, call)
+                # Until it has ended: see `_pause`.
+                self._native._cancel()
 
     def _close_native(self) -> None:
         with self._lock:
