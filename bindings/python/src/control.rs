@@ -93,6 +93,15 @@ enum End {
     Rollback,
 }
 
+impl End {
+    fn sql(self) -> &'static str {
+        match self {
+            End::Commit => "COMMIT",
+            End::Rollback => "ROLLBACK",
+        }
+    }
+}
+
 /// The attribute `autocommit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Autocommit(pub(crate) i8);
@@ -127,12 +136,12 @@ impl<'py> FromPyObject<'_, 'py> for Autocommit {
 
 #[pymethods]
 impl Connection {
-    /// Commits the open transaction; does nothing without one.
+    /// Commits the open transaction; does nothing without one, or when `autocommit` is True.
     pub(crate) fn commit(&self, py: Python<'_>) -> PyResult<()> {
         self.end(py, End::Commit)
     }
 
-    /// Rolls back the open transaction; does nothing without one.
+    /// Rolls back the open transaction; does nothing without one, or when `autocommit` is True.
     pub(crate) fn rollback(&self, py: Python<'_>) -> PyResult<()> {
         self.end(py, End::Rollback)
     }
@@ -158,7 +167,7 @@ impl Connection {
         self.check(py)?;
         self.isolation_level.store(level as u8, Ordering::Relaxed);
         if level == IsolationLevel::None {
-            self.end_with(py, End::Commit)?;
+            self.end(py, End::Commit)?;
         }
         Ok(())
     }
@@ -306,13 +315,13 @@ impl Connection {
         })
     }
 
-    /// Ends the open transaction, and with `autocommit=False` begins the next one.
+    /// `commit()` and `rollback()`.
     fn end(&self, py: Python<'_>, how: End) -> PyResult<()> {
-        self.end_with(py, how)?;
-        if self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED {
-            self.begin(py)?;
+        match self.autocommit.load(Ordering::Relaxed) {
+            Autocommit::ENABLED => self.check(py),
+            Autocommit::DISABLED => self.call(py, |connection| end_and_begin(connection, how)),
+            _ => self.end_with(py, how),
         }
-        Ok(())
     }
 
     fn end_with(&self, py: Python<'_>, how: End) -> PyResult<()> {
@@ -321,4 +330,16 @@ impl Connection {
             End::Rollback => engine.roll_back(),
         })
     }
+}
+
+/// Ends the open transaction, and begins the next one: also when a COMMIT has failed and has ended it all the same, by
+/// a conflict for example. Without one, as in the standard module, it fails and begins none.
+fn end_and_begin(connection: &mut manyhands::Connection, how: End) -> Result<(), manyhands::Error> {
+    let was_open = !connection.is_autocommit();
+    let ended = connection.execute(how.sql(), &[]);
+    if was_open && connection.is_autocommit() {
+        let begun = connection.execute("BEGIN", &[]);
+        return ended.and(begun).map(drop);
+    }
+    ended.map(drop)
 }

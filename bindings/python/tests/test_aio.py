@@ -500,14 +500,17 @@ def test_a_transaction_that_outlives_its_loop_holds_up_no_other_loop(path: Path)
 
 
 def test_a_rollback_that_begins_the_next_transaction_is_not_waited_for(path: Path) -> None:
-    """With ``autocommit=False`` one is always open; this rollback finds none, since SQL has ended it."""
+    """With ``autocommit=False`` one is always open, but for one that SQL has ended: that cannot be rolled back."""
 
     async def use() -> None:
         async with aio.connect(path, autocommit=False) as db:
-            await db.execute("COMMIT")
             await db.rollback()
             assert db.in_transaction
             assert await db.execute_fetchall("SELECT count(*) FROM item") == [(0,)]
+            await db.execute("COMMIT")
+            with pytest.raises(manyhands.OperationalError, match="no transaction is active"):
+                await db.rollback()
+            assert not db.in_transaction
 
     run(use)
 

@@ -103,6 +103,20 @@ def test_a_unit_of_work_that_is_cancelled_says_so_and_leaves_nothing(items: Path
     run(use)
 
 
+def test_what_a_cancelled_call_began_is_undone_with_autocommit_true(items: Path) -> None:
+    """There `rollback()` does nothing."""
+
+    async def use() -> None:
+        async with aio.connect(items, autocommit=True) as db:
+            task = asyncio.ensure_future(db.executescript(f"BEGIN IMMEDIATE; {ENDLESS}"))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            assert await db.execute_fetchall("SELECT count(*) FROM item") == [(ROWS,)]
+            assert task.cancelled() and not db.in_transaction and is_free(items)
+
+    run(use)
+
+
 def test_a_cancellation_that_comes_when_the_statement_is_done_interrupts_no_other(items: Path) -> None:
     done, told = threading.Event(), threading.Event()
 

@@ -1,5 +1,6 @@
 """Transactions: what begins them, what they see, and what happens when others write meanwhile."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -229,6 +230,80 @@ def test_autocommit_false_always_has_a_transaction(path):
     connection.autocommit = True
     assert not connection.in_transaction
     connection.close()
+
+
+# The standard module has the attribute from Python 3.12 on.
+AUTOCOMMIT = [manyhands, sqlite3] if sys.version_info >= (3, 12) else [manyhands]
+
+
+@pytest.mark.parametrize("module", AUTOCOMMIT)
+def test_autocommit_true_leaves_transactions_to_sql(path, module):
+    connection = module.connect(path, autocommit=True)
+    connection.execute("CREATE TABLE t (v)")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO t VALUES (1)")
+    for end in (connection.commit, connection.rollback):
+        end()
+        assert connection.in_transaction
+    connection.isolation_level = None
+    assert connection.in_transaction
+    connection.execute("COMMIT")
+    assert connection.execute("SELECT v FROM t").fetchall() == [(1,)]
+    connection.close()
+    with pytest.raises(module.ProgrammingError, match="closed"):
+        connection.commit()
+
+
+def test_units_of_work_end_with_autocommit_true(account):
+    connection = manyhands.connect(account, autocommit=True)
+    with connection.transaction():
+        connection.execute("UPDATE account SET cents = 1 WHERE id = 1")
+    assert (connection.in_transaction, cents(connection)) == (False, 1)
+    with pytest.raises(KeyError), connection.transaction("immediate"):
+        connection.execute("UPDATE account SET cents = 2 WHERE id = 1")
+        raise KeyError
+    assert (connection.in_transaction, cents(connection)) == (False, 1)
+    connection.run(lambda it: it.execute("UPDATE account SET cents = 3 WHERE id = 1"))
+    assert (connection.in_transaction, cents(connection)) == (False, 3)
+    connection.close()
+
+
+@pytest.mark.parametrize("module", AUTOCOMMIT)
+@pytest.mark.parametrize("how", ["commit", "rollback"])
+def test_what_sql_has_ended_with_autocommit_false_cannot_be_ended_again(path, module, how):
+    connection = module.connect(path, autocommit=False)
+    connection.execute("CREATE TABLE t (v PRIMARY KEY)")
+    connection.execute("INSERT INTO t VALUES (1)")
+    connection.commit()
+    with pytest.raises(module.IntegrityError):
+        connection.execute("INSERT OR ROLLBACK INTO t VALUES (1)")
+    for _ in range(2):
+        with pytest.raises(module.OperationalError, match=f"cannot {how} - no transaction is active"):
+            getattr(connection, how)()
+        assert not connection.in_transaction
+    connection.isolation_level = ""
+    connection.autocommit = False
+    assert connection.in_transaction
+    getattr(connection, how)()
+    connection.isolation_level = None
+    assert connection.in_transaction
+    connection.close()
+
+
+def test_after_a_conflict_with_autocommit_false_the_next_transaction_is_open(account):
+    """The program did not end it, and would work without one from there on."""
+    one = manyhands.connect(account, autocommit=False, transaction_mode="optimistic")
+    other = connect(account)
+    seen = cents(one)
+    other.execute("UPDATE account SET cents = 960 WHERE id = 1")
+    one.execute("UPDATE account SET cents = ? WHERE id = 1", (seen * 2,))
+    with pytest.raises(manyhands.ConflictError):
+        one.commit()
+    assert one.in_transaction
+    one.rollback()
+    assert (one.in_transaction, cents(one)) == (True, 960)
+    one.close()
+    other.close()
 
 
 SIGINT = """

@@ -164,7 +164,7 @@ class Cursor:
                 except Error:
                     # The turn, in which a row count is certain, did not come: the call fails, and has done nothing.
                     if not was_open:
-                        connection.rollback()
+                        connection._end("ROLLBACK")
                     raise
 
         self._check_open()

@@ -265,7 +265,7 @@ class Session:
 
     def _undo(self) -> None:
         """Rolls back the transaction that the last call began, before any other call runs. Under the lock."""
-        self._calls.appendleft(_Call(lambda native: native.rollback(), None, reads=True, stays=True))
+        self._calls.appendleft(_Call(lambda native: native._end("ROLLBACK"), None, reads=True, stays=True))
         self._start_next()
 
     def _cancel(self, call: _Call[Any]) -> None:
