@@ -322,7 +322,7 @@ impl Connection {
         };
         drop(forgotten);
         let roll_back = self.autocommit.load(Ordering::Relaxed) == Autocommit::DISABLED;
-        detached(py, || {
+        let left = detached(py, || {
             let mut taken = lock(&self.engine).take();
             let promised = caught(|| {
                 taken.iter_mut().for_each(Engine::keep_promise);
@@ -339,8 +339,10 @@ impl Connection {
                 drop(retired);
                 taken.filter(|_| roll_back).map_or(Ok(()), Engine::close)
             })
-        })
-        .map_err(|failure| failure.to_python(py))
+        });
+        // A signal handler's exception, from a wait.
+        let left = left.map_err(|failure| failure.to_python(py));
+        self.raised.take().map_or(left, Err)
     }
 }
 

@@ -183,6 +183,35 @@ def test_the_target_of_a_backup_belongs_to_it(tmp_path, connection, autocommit):
         assert sorted(rows) == [("after",), ("late",), ("other",)]
 
 
+INTERRUPTED = """
+import os, signal, sys, threading
+import manyhands
+holder = manyhands.connect(sys.argv[1], isolation_level=None)
+holder.execute("CREATE TABLE t (v)")
+holder.execute("BEGIN IMMEDIATE")
+source = manyhands.connect(":memory:")
+target = manyhands.connect(sys.argv[1], isolation_level=None, timeout=30)
+# A shell that starts a program in the background lets it ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    source.backup(target)
+except KeyboardInterrupt:
+    print("interrupted")
+holder.rollback()
+target.execute("INSERT INTO t VALUES (1)")
+print(target.execute("SELECT v FROM t").fetchall())
+"""
+
+
+def test_control_c_ends_a_backup_that_waits(path):
+    """It is raised there, and not by the next call of the target, which succeeds."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(path)], capture_output=True, text=True, timeout=50
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n[(1,)]\n", "", 0)
+
+
 def test_bytes_make_a_database_in_memory(path, connection):
     connection.executescript("CREATE TABLE file (content); INSERT INTO file VALUES (1)")
     data = connection.serialize()

@@ -84,6 +84,8 @@ impl Connection {
                 return (Err(if lent { Failure::Lent } else { Failure::Closed }), None);
             };
             self.user.store(thread, Ordering::Relaxed);
+            // Raised since the last call, by what ended then: nobody asked for it.
+            drop(self.raised.take());
             let result = caught(|| work(open));
             self.user.store(0, Ordering::Relaxed);
             if matches!(result, Err(Failure::Panicked)) {
@@ -122,7 +124,8 @@ impl Connection {
                 *engine = Some(taken);
             }
         });
-        result
+        // By a signal handler, while the work waited with this connection.
+        self.raised.take().map_or(result, Err)
     }
 
     /// Where callbacks leave what the call that they belong to is to raise.
