@@ -24,6 +24,8 @@ pub(crate) struct Statement {
     pub(crate) sql: String,
     /// An INSERT, UPDATE, DELETE or REPLACE: begins an implicit transaction, and has a row count.
     pub(crate) changes_rows: bool,
+    /// There is no statement in it.
+    pub(crate) is_blank: bool,
     names: Mutex<Option<Arc<[Option<String>]>>>,
     description: Mutex<Option<KnownDescription>>,
     /// With the columns that they belong to.
@@ -50,6 +52,7 @@ impl Statement {
         }
         Ok(Statement {
             changes_rows: changes_rows(&sql),
+            is_blank: is_blank(&sql),
             sql,
             names: Mutex::new(None),
             description: Mutex::new(None),
@@ -123,6 +126,19 @@ fn changes_rows(sql: &str) -> bool {
             .get(start..start + word.len())
             .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
     })
+}
+
+/// True for white space, comments and semicolons.
+fn is_blank(sql: &str) -> bool {
+    let mut rest = sql.as_bytes();
+    loop {
+        rest = &rest[skip_blank(rest)..];
+        match rest.split_first() {
+            None => return true,
+            Some((b';', behind)) => rest = behind,
+            Some(_) => return false,
+        }
+    }
 }
 
 /// Where the first word begins.

@@ -113,6 +113,33 @@ def test_what_does_not_compile_begins_no_transaction(either, arguments):
     assert either.in_transaction
 
 
+@pytest.mark.parametrize(
+    "sql, parameters",
+    [
+        ("INSERT INTO t (b) VALUES (?)", (1, 2)),
+        ("INSERT INTO t (b) VALUES (?)", ()),
+        ("INSERT INTO t (b) VALUES (?)", (object(),)),
+        ("INSERT INTO t (b) VALUES (:b)", {}),
+        ("UPDATE t SET b = 1", (1,)),
+    ],
+)
+def test_a_statement_with_wrong_parameters_begins_a_transaction(either, sql, parameters):
+    either.isolation_level = ""
+    with pytest.raises((manyhands.ProgrammingError, sqlite3.ProgrammingError)):
+        either.execute(sql, parameters)
+    assert either.in_transaction
+
+
+@pytest.mark.parametrize("sql", ["", " -- a comment", "/* another */ ;", ";"])
+def test_text_without_a_statement_leaves_lastrowid(either, sql):
+    cursor = either.cursor().execute(sql)
+    assert (cursor.lastrowid, cursor.rowcount, cursor.description) == (None, -1, None)
+    cursor.execute("INSERT INTO t VALUES (7, 1)")
+    either.execute("INSERT INTO t VALUES (9, 1)")
+    assert cursor.execute(sql).lastrowid == 7
+    assert cursor.execute("SELECT 1").lastrowid == 9
+
+
 @pytest.mark.parametrize("parameter", ["?", "?1", ":a", "@a", "$a", "#a"])
 def test_a_parameter_without_a_value(either, parameter):
     with pytest.raises((manyhands.ProgrammingError, sqlite3.ProgrammingError), match="uses 1, and there are 0"):

@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyString, PyTuple};
 
 use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
-use crate::control::Autocommit;
+use crate::control::{Autocommit, Begin};
 use crate::error::ProgrammingError;
 use crate::kept_back::Promised;
 use crate::rows::{OpenRows, Rows, Shown};
@@ -70,8 +70,11 @@ impl Cursor {
         self.forget();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
-        let values = statement.bind(py, &connection, parameters)?;
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
+        let values = statement.bind(py, &connection, parameters).inspect_err(|_| {
+            // It begins before its parameters are looked at. Their error is what the caller gets.
+            let _ = begin_before(py, &connection, statement, begin);
+        })?;
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin {
                 if !begin.waits
@@ -129,7 +132,9 @@ impl Cursor {
         } else {
             Rowcount::Known(-1)
         };
-        state.lastrowid = Lastrowid::Of(outcome);
+        if !statement.is_blank {
+            state.lastrowid = Lastrowid::Of(outcome);
+        }
         if buffer.rows() > 0 {
             let rows = rows.map(|cursor| OpenRows {
                 cursor: Some(cursor),
@@ -163,16 +168,8 @@ impl Cursor {
                 "executemany() can only execute DML statements.",
             ));
         }
-        if statement.changes_rows
-            && let Some(begin) = connection.implicit_begin()
-        {
-            connection.call(py, |engine| {
-                if engine.is_autocommit() {
-                    begin.before(&statement.sql, engine)?;
-                }
-                Ok(())
-            })?;
-        }
+        let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
+        begin_before(py, &connection, statement, begin)?;
         // What is no list or tuple may be a program, which reads what was written for the items before.
         let is_plain = parameters.is_exact_instance_of::<PyList>()
             || parameters.is_exact_instance_of::<PyTuple>();
@@ -244,6 +241,22 @@ impl Cursor {
         };
         drop(shown);
     }
+}
+
+/// Begins a transaction before a statement, unless one is open.
+fn begin_before(
+    py: Python<'_>,
+    connection: &Connection,
+    statement: &Statement,
+    begin: Option<Begin>,
+) -> PyResult<()> {
+    let Some(begin) = begin else { return Ok(()) };
+    connection.call(py, |engine| {
+        if engine.is_autocommit() {
+            begin.before(&statement.sql, engine)?;
+        }
+        Ok(())
+    })
 }
 
 fn sql_text<'a, 'py>(
