@@ -21,6 +21,7 @@
 
 use std::collections::BTreeSet;
 
+use manyhands_queue::planted;
 use manyhands_sqlite::authorizer::{Action, ActionKind};
 
 use crate::built_in::{self, BuiltIn};
@@ -134,7 +135,7 @@ impl Facts {
 pub(crate) fn may_read_untold(sql: &str) -> bool {
     let bytes = sql.as_bytes();
     let has = |word: &[u8]| bytes.windows(word.len()).any(|it| it.eq_ignore_ascii_case(word));
-    has(b"using") || has(b"natural")
+    (has(b"using") || has(b"natural")) && !planted("told-of-joins")
 }
 
 impl Facts {

@@ -224,6 +224,12 @@ pub const BUGS: &[Bug] = &[
         &[ALONE],
     ),
     quick("nobody-wrote", "reads are passed over whoever has written their tables", &[ALONE]),
+    slow("told-of-joins", "what a join by USING compares is taken for told", &[ALONE]),
+    slow(
+        "heard-once",
+        "what a virtual table compiles when it is connected is taken for the statement's",
+        &[ALONE],
+    ),
     slow("commit-wrote-nothing", "a commit is noted as one that wrote no table", &[ALONE]),
     slow("batch-wrote-nothing", "what the same batch wrote before does not count", &[ALONE]),
     slow(
