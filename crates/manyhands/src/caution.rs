@@ -118,6 +118,7 @@ impl Connection {
                 }
             }
         }
+        // Not before: from now on it counts as seen.
         Ok(outcome.last_insert_rowid())
     }
 

@@ -199,7 +199,11 @@ impl Connection {
     pub(crate) fn drain_cursors(&mut self) -> Result<(), Error> {
         let limit = self.settings.fork_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
-        self.cursors.iter().filter_map(Weak::upgrade).try_for_each(|cursor| cursor.drain(limit))
+        self.interrupt.spare(true);
+        let mut cursors = self.cursors.iter().filter_map(Weak::upgrade);
+        let drained = cursors.try_for_each(|cursor| cursor.drain(limit));
+        self.interrupt.spare(false);
+        drained
     }
 
     /// Ends the statements of open cursors. What they have not fetched yet was interrupted.

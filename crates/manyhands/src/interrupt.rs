@@ -36,23 +36,25 @@ impl Connection {
 
     /// Before a statement that undoes is compiled: it succeeds after an interrupt too.
     pub(crate) fn outlive_interrupt(&mut self, sql: &str) {
+        let is_word = |word: &str, is: &str| word.eq_ignore_ascii_case(is);
         let word = sql.trim_start().get(.."ROLLBACK".len());
-        if word.is_some_and(|word| word.eq_ignore_ascii_case("ROLLBACK")) {
+        let to_savepoint = || sql.split_whitespace().any(|word| is_word(word, "TO"));
+        if word.is_some_and(|word| is_word(word, "ROLLBACK")) && !to_savepoint() {
             self.end_interrupted();
         }
     }
 
-    /// Steps a statement that begins or ends a transaction. ROLLBACK is not interrupted.
+    /// Steps a statement that begins or ends a transaction. What has ended it was not interrupted, and ROLLBACK ends it.
     pub(crate) fn step_past_interrupts(
         &mut self,
         prepared: &mut Prepared,
     ) -> Result<Outcome, Error> {
-        let undoes = prepared.facts.transaction == Some(TransactionStatement::Rollback)
-            && !self.is_autocommit();
+        let was_open = !self.is_autocommit();
+        let undoes = was_open && prepared.facts.transaction == Some(TransactionStatement::Rollback);
         for _ in 0..limits::INTERRUPTS_OUTLIVED {
             match self.step(prepared, &[]) {
                 // SQLite asks whether to go on also when it is done.
-                Err(error) if undoes && error.is_interrupt() && self.is_autocommit() => {
+                Err(error) if was_open && error.is_interrupt() && self.is_autocommit() => {
                     return Ok(Outcome::default());
                 }
                 Err(error) if undoes && error.is_interrupt() => self.end_interrupted(),
@@ -75,7 +77,10 @@ impl Connection {
     /// Rolls back what is open. Closing the connection undoes what cannot be rolled back here.
     pub(crate) fn roll_back_here(&mut self) {
         let _own = self.own_statements();
-        if !self.is_autocommit() {
+        for _ in 0..limits::INTERRUPTS_OUTLIVED {
+            if self.is_autocommit() {
+                break;
+            }
             self.end_interrupted();
             let _ = self.sqlite().execute("ROLLBACK");
         }
@@ -139,6 +144,8 @@ impl InterruptHandle {
 pub(crate) struct Interrupt {
     asked: AtomicBool,
     cancelled: AtomicBool,
+    /// What runs is no part of the call that was cancelled: rows of cursors that others read.
+    spares: AtomicBool,
     check: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// `None` until a handle is made, and after the connection was closed.
     running: Mutex<Option<sqlite::InterruptHandle>>,
@@ -147,7 +154,9 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// Whether a statement is to end, since the check says so or by a cancellation.
     pub(crate) fn is_checked(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed) || self.check.get().is_some_and(|check| check())
+        let cancelled = self.cancelled.load(Ordering::Relaxed);
+        cancelled && !self.spares.load(Ordering::Relaxed)
+            || self.check.get().is_some_and(|check| check())
     }
 
     /// Whether a wait is to end.
@@ -161,6 +170,11 @@ impl Interrupt {
     /// The wait of a connection that has no handle is to end.
     pub(crate) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on, or no longer, a cancellation ends nothing.
+    pub(crate) fn spare(&self, spares: bool) {
+        self.spares.store(spares, Ordering::Relaxed);
     }
 
     /// Whether a wait is to end, which it does then.

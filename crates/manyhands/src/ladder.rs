@@ -156,7 +156,7 @@ impl Connection {
         self.expire_reading_blobs();
         if !self.sqlite().is_autocommit() {
             let mut rollback = self.take_prepared("ROLLBACK")?;
-            let rolled_back = self.step(&mut rollback, &[]);
+            let rolled_back = self.step_past_interrupts(&mut rollback);
             self.put_back(rollback);
             rolled_back?;
         }
@@ -277,7 +277,8 @@ impl Connection {
         let fork = self.sqlite().fork_status();
         self.hold_all(None)?;
         let moved = self.go_on_in_turn(&fork, as_it_is);
-        if moved.is_err() {
+        // A transaction that could not be rolled back keeps its turn until it ends.
+        if moved.is_err() && (self.optimistic.is_some() || self.sqlite().is_autocommit()) {
             self.release_turns();
         }
         moved

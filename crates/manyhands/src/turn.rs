@@ -94,7 +94,7 @@ impl Connection {
         if held && self.attached.is_empty() {
             return Ok(());
         }
-        if facts.transaction.is_some() {
+        if facts.transaction.is_some() && self.is_autocommit() {
             return self.hold_all(None);
         }
         let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
@@ -108,7 +108,7 @@ impl Connection {
     /// turn has come already.
     ///
     /// # Errors
-    /// A turn did not come before the deadline. None is held then.
+    /// A turn did not come before the deadline. Then none is held that was not before.
     pub(crate) fn hold_all(&mut self, lead: Option<Lead>) -> Result<(), Error> {
         match lead {
             Some(lead) if self.attached.is_empty() => return self.hold(lead),
@@ -116,14 +116,19 @@ impl Connection {
             early => drop(early),
         }
         let files = self.attached.values().cloned().chain(self.file.clone()).collect();
-        let taken = self.take_turns_of(files);
+        self.take_turns_of(files)
+    }
+
+    fn take_turns_of(&mut self, files: Vec<FileHandle>) -> Result<(), Error> {
+        let held = self.turns.len();
+        let taken = self.take_each_turn(files);
         if taken.is_err() {
-            self.release_turns();
+            self.turns.drain(held..).for_each(|(_, lead)| lead.release());
         }
         taken
     }
 
-    fn take_turns_of(&mut self, mut files: Vec<FileHandle>) -> Result<(), Error> {
+    fn take_each_turn(&mut self, mut files: Vec<FileHandle>) -> Result<(), Error> {
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());
         for file in files {
@@ -275,7 +280,17 @@ impl Connection {
         let counts = prepared.facts.changes_rows();
         let _calls = self.sqlite().hold();
         let changes_before = if counts { self.sqlite().changes() } else { 0 };
-        let result = self.fetch(prepared, values);
+        let outside = self.sqlite().is_autocommit();
+        if outside {
+            self.open().frames.store(0, Ordering::Relaxed);
+        }
+        let mut result = self.fetch(prepared, values);
+        let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
+        let committed = outside && self.open().frames.load(Ordering::Relaxed) != 0;
+        if is_interrupted && committed && prepared.columns.is_empty() {
+            // SQLite asks whether to go on also when it is done.
+            result = Ok(Vec::new());
+        }
         prepared.statement.reset();
         if has_sequence(&prepared.written)
             && let Some(file) = &self.file

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use manyhands::{Execution, Foreseen, Value};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
@@ -71,9 +71,12 @@ impl Cursor {
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        let values = statement.bind(py, &connection, parameters).inspect_err(|_| {
-            // It begins before its parameters are looked at. Their error is what the caller gets.
-            let _ = begin_before(py, &connection, statement, begin);
+        let values = statement.bind(py, &connection, parameters).or_else(|error| {
+            // It begins before its parameters are looked at. Their error is what the caller gets, unless there is Ctrl-C.
+            match begin_before(py, &connection, statement, begin) {
+                Err(raised) if !raised.is_instance_of::<PyException>(py) => Err(raised),
+                _ => Err(error),
+            }
         })?;
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin {

@@ -80,7 +80,8 @@ pub(crate) struct Counted(Mutex<HashMap<u64, Since>>);
 impl Counted {
     /// Ids of the table have been reserved on a fork. This leader, or one before it, may have inserted rows that are not
     /// counted: it looked before they were, and the fork may not see its commit. `None` when ids were reserved once
-    /// while nobody led, in the newest snapshot: from there on all are counted.
+    /// while nobody led, in the newest snapshot: from there on all are counted, until all ids are forgotten. Who is told an
+    /// id that another has then used meets a conflict.
     pub(super) fn last_before(
         &self,
         table: u64,

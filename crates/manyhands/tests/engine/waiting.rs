@@ -338,6 +338,51 @@ fn a_rollback_is_not_cancelled() {
     }
 }
 
+/// What has been committed is not reported as cancelled: SQLite asks whether to go on after a COMMIT too, and whoever
+/// tried again would write twice.
+#[test]
+fn what_was_cancelled_was_not_written() {
+    let stage = Stage::without_disk();
+    let mut connection = connect(&stage.database_with_items());
+    let handle = connection.interrupt_handle();
+    let mut written = 0;
+    for _ in 0..3000 {
+        handle.cancel();
+        written += i64::from(connection.execute(INSERT, params![]).is_ok());
+        handle.resume();
+        execute(&mut connection, "BEGIN IMMEDIATE");
+        execute(&mut connection, INSERT);
+        handle.cancel();
+        written += i64::from(connection.execute("COMMIT", params![]).is_ok());
+        handle.resume();
+        if !connection.is_autocommit() {
+            execute(&mut connection, "ROLLBACK");
+        }
+    }
+    assert_eq!(items(&mut connection), written);
+}
+
+/// Rows of a cursor that are fetched for another call, which is cancelled, are no part of that call.
+#[test]
+fn a_cancellation_spares_the_cursors_of_others() {
+    let stage = Stage::without_disk();
+    let mut connection = connect(&stage.database_with_items());
+    execute(&mut connection, "BEGIN");
+    (0..20_000).for_each(|_| execute(&mut connection, INSERT));
+    execute(&mut connection, "COMMIT");
+    let mut cursor = connection.cursor("SELECT note FROM item", params![]).expect("reads");
+    cursor.next_row().expect("a row");
+    let handle = connection.interrupt_handle();
+    handle.cancel();
+    let _ = connection.execute("UPDATE item SET note = 'other'", params![]);
+    handle.resume();
+    let mut shown = 1;
+    while cursor.next_row().expect("goes on").is_some() {
+        shown += 1;
+    }
+    assert_eq!(shown, 20_000);
+}
+
 /// After an interrupt a transaction can be rolled back, and a connection closed, although SQLite interrupts whatever it
 /// executes while a cursor has rows left: others wait for what they hold.
 #[test]

@@ -105,3 +105,25 @@ fn who_waits_for_two_turns_holds_none() {
     execute(&mut both, OTHER);
     execute(&mut both, "COMMIT");
 }
+
+/// A BEGIN inside a transaction is SQLite's error, and takes no turn and gives none back.
+#[test]
+fn a_transaction_keeps_its_turn() {
+    let stage = Stage::without_disk();
+    let (a, b) = (file(&stage, "a.db"), file(&stage, "b.db"));
+    let builder = Database::builder(&a).timeout(Duration::from_millis(200));
+    let mut both = connect(&builder.open().expect("opens"));
+    execute(&mut both, "BEGIN IMMEDIATE");
+    execute(&mut both, OWN);
+    let path = Value::from(b.to_str().expect("a path of text"));
+    both.execute("ATTACH ?1 AS other", &[path]).expect("attaches");
+    let mut holder = open(&b, TransactionMode::Optimistic, None);
+    execute(&mut holder, "BEGIN IMMEDIATE");
+    let error = both.execute("BEGIN IMMEDIATE", params![]).expect_err("one is open");
+    assert!(!error.is_timeout(), "{error}");
+    assert!(both.holds_turn());
+    both.execute(OTHER, params![]).expect_err("the other's turn does not come");
+    assert!(both.holds_turn());
+    execute(&mut both, "COMMIT");
+    assert_eq!(number(&mut both, "SELECT n FROM main.counter"), 1);
+}
