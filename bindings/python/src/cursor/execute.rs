@@ -71,11 +71,11 @@ impl Cursor {
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
-        let values = statement.bind(py, &connection, parameters).or_else(|error| {
+        let values = statement.bind(py, &connection, parameters).map_err(|error| {
             // It begins before its parameters are looked at. Their error is what the caller gets, unless there is Ctrl-C.
             match begin_before(py, &connection, statement, begin) {
-                Err(raised) if !raised.is_instance_of::<PyException>(py) => Err(raised),
-                _ => Err(error),
+                Err(raised) if !raised.is_instance_of::<PyException>(py) => raised,
+                _ => error,
             }
         })?;
         let done = connection.call_engine(py, |engine| {
