@@ -1,9 +1,15 @@
 //! Joining a queue: what it needs, and why it may be refused.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 
 use crate::clock::Deadline;
+
+/// What is tried first, as [`JoinError::System`] names it.
+pub(crate) const OPEN: &str = "open";
 
 /// What joining needs to know.
 #[derive(Clone, Copy, Debug)]
@@ -82,4 +88,22 @@ pub enum JoinError<E> {
     /// The first member's preparation failed.
     #[error("{0}")]
     Preparation(E),
+}
+
+impl<E> JoinError<E> {
+    /// True when there is no queue file, and the process has no right to make files in its directory.
+    pub fn may_make_no_file(&self) -> bool {
+        let JoinError::System { action: OPEN, path, .. } = self else { return false };
+        let is_missing =
+            path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound);
+        // Asked for itself: a call that is refused once says little.
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+        let may_write = accessat(
+            CWD,
+            directory.unwrap_or(Path::new(".")),
+            Access::WRITE_OK | Access::EXEC_OK,
+            AtFlags::EACCESS,
+        );
+        is_missing && matches!(may_write, Err(Errno::ACCESS | Errno::ROFS))
+    }
 }

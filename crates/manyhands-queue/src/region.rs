@@ -26,7 +26,7 @@ use manyhands_sigbus::{Healing, Watch};
 
 use crate::clock::Deadline;
 use crate::crash;
-use crate::join::{JoinError, JoinOptions};
+use crate::join::{self, JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
 use crate::member::{self, LockKind, MemberFile};
 use crate::sync::Ordering;
@@ -73,7 +73,7 @@ impl Region {
             |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
         let mut kind = LockKind::Shared;
         loop {
-            let (file, created) = open(path, options).map_err(system("open"))?;
+            let (file, created) = open(path, options).map_err(system(join::OPEN))?;
             refuse_network(&file, path)?;
             if !wait_for_join_lock(&file, kind, options.deadline).map_err(system("lock"))? {
                 return Err(JoinError::TimedOut { path: path.to_path_buf() });

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 use manyhands_queue::{JoinError, LeaderInfo};
@@ -129,11 +128,7 @@ impl Error {
 
     /// True when there is no queue file, and the process has no right to make one.
     pub(crate) fn may_make_no_queue(&self) -> bool {
-        let ErrorKind::Join(JoinError::System { path, source, .. }) = &*self.kind else {
-            return false;
-        };
-        matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
-            && path.symlink_metadata().is_err_and(|it| it.kind() == io::ErrorKind::NotFound)
+        matches!(&*self.kind, ErrorKind::Join(error) if error.may_make_no_file())
     }
 
     /// True when the deadline passed while waiting for a turn or a lock.
