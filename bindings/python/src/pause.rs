@@ -10,8 +10,8 @@ type Counts = (i64, i64, i64);
 
 #[pymethods]
 impl Connection {
-    /// Forgets a cancellation. Whether it is in a transaction, holds the turn, and could be replaced by a new connection that goes on
-    /// with the counts.
+    /// Takes back a cancellation. Tells whether it is in a transaction, holds the turn, and could be replaced by a new
+    /// connection, which goes on with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
         self.resume();
         self.call_engine(py, |engine| {

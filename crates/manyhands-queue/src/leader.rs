@@ -58,13 +58,17 @@ impl LeaderWord {
         self.0 & 0xFF <= 1 && self.holder().is_none_or(|member| usize::from(member) < MEMBERS)
     }
 
+    fn epoch(self) -> u64 {
+        self.0 >> 24
+    }
+
     fn held_by(self, member: u16, unresolved: bool) -> LeaderWord {
-        let epoch = (self.0 >> 24) + 1;
+        let epoch = self.epoch() + 1;
         LeaderWord(epoch << 24 | (u64::from(member) + 1) << 8 | u64::from(unresolved))
     }
 
     fn freed(self, unresolved: bool) -> LeaderWord {
-        LeaderWord(self.0 >> 24 << 24 | u64::from(unresolved))
+        LeaderWord(self.epoch() << 24 | u64::from(unresolved))
     }
 }
 
@@ -194,7 +198,7 @@ impl Queue {
 
     /// How many leaders there have been.
     pub fn leaders(&self) -> u64 {
-        self.leader_word().0 >> 24
+        self.leader_word().epoch()
     }
 
     /// A number that changes whenever a leader begins or a batch ends: while it moves, the leader
@@ -219,7 +223,7 @@ pub struct Lead {
 
 impl core::fmt::Debug for LeaderWord {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "epoch {} holder {:?}", self.0 >> 24, self.holder())
+        write!(f, "epoch {} holder {:?}", self.epoch(), self.holder())
     }
 }
 

@@ -421,7 +421,7 @@ impl InsertWithIds {
         if ids.is_empty() {
             return GivenIds::default();
         }
-        let uncounted = counted.last_before(self.key, self.made_for, queue, connection);
+        let uncounted = counted.uncounted_leader(self.key, self.made_for, queue, connection);
         GivenIds { table: self.key, ids, stay: self.always_inserts, uncounted }
     }
 

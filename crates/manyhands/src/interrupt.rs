@@ -51,17 +51,19 @@ impl Connection {
     ) -> Result<Outcome, Error> {
         let was_open = !self.is_autocommit();
         let undoes = was_open && prepared.facts.transaction == Some(TransactionStatement::Rollback);
-        for _ in 0..limits::INTERRUPTS_OUTLIVED {
+        let mut again = 0..limits::INTERRUPTS_OUTLIVED;
+        loop {
             match self.step(prepared, &[]) {
                 // SQLite asks whether to go on also when it is done.
                 Err(error) if was_open && error.is_interrupt() && self.is_autocommit() => {
                     return Ok(Outcome::default());
                 }
-                Err(error) if undoes && error.is_interrupt() => self.end_interrupted(),
+                Err(error) if undoes && error.is_interrupt() && again.next().is_some() => {
+                    self.end_interrupted();
+                }
                 result => return result,
             }
         }
-        self.step(prepared, &[])
     }
 
     /// Ends the statements on which SQLite keeps an interrupt in a transaction: those of cursors, which fail when they

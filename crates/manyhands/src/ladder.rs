@@ -248,13 +248,12 @@ impl Connection {
         result
     }
 
-    /// Moves the transaction to its turn: from here on it runs as SQLite alone would have it.
+    /// Moves the transaction to its turn: from here on it runs as SQLite alone would have it. With `as_it_is` the fork
+    /// holds what its log says, and no more: then it can be promoted.
     ///
     /// # Errors
     /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
     /// transaction is rolled back then.
-    ///
-    /// With `as_it_is` the fork holds what its log says, and no more: then it can be promoted.
     pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
         let escalated = self.escalate_with(as_it_is);
         if escalated.is_err() {

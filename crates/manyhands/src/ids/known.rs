@@ -82,7 +82,7 @@ impl Counted {
     /// counted: it looked before they were, and the fork may not see its commit. `None` when ids were reserved once
     /// while nobody led, in the newest snapshot: from there on all are counted, until all ids are forgotten. Who is told an
     /// id that another has then used meets a conflict.
-    pub(super) fn last_before(
+    pub(super) fn uncounted_leader(
         &self,
         table: u64,
         schema: Option<i64>,
@@ -114,7 +114,7 @@ pub(crate) struct GivenIds {
     pub(crate) ids: Vec<i64>,
     /// Its rows have them wherever it takes effect: it comes to as many rows in any case.
     pub(super) stay: bool,
-    /// See [`Counted::last_before`].
+    /// See [`Counted::uncounted_leader`].
     pub(super) uncounted: Option<u64>,
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use manyhands::{Connection, Database, Error, params};
+use manyhands::{Connection, Cursor, Database, Error, params};
 
 use crate::stage::{
     self, Actor, INSERT, SHORT, Stage, assert_waited, connect, execute, in_time, items, listen,
@@ -275,6 +275,11 @@ fn an_interrupt_of_nothing_is_forgotten() {
     });
 }
 
+/// How many rows a cursor, which can be read on, still has.
+fn rows_left(mut cursor: Cursor) -> usize {
+    core::iter::from_fn(|| cursor.next_row().expect("goes on")).count()
+}
+
 /// A cancellation ends a wait, and a statement that runs, and leaves cursors and what comes after it alone: SQLite
 /// would interrupt all statements as long as a cursor has rows left.
 #[test]
@@ -316,11 +321,7 @@ fn a_cancellation_lasts_until_it_is_taken_back() {
         handle.cancel();
         execute(&mut connection, "ROLLBACK");
         handle.resume();
-        let mut shown = 1;
-        while cursor.next_row().expect("goes on").is_some() {
-            shown += 1;
-        }
-        assert_eq!(shown, 500);
+        assert_eq!(1 + rows_left(cursor), 500);
     });
 }
 
@@ -376,11 +377,7 @@ fn a_cancellation_spares_the_cursors_of_others() {
     handle.cancel();
     let _ = connection.execute("UPDATE item SET note = 'other'", params![]);
     handle.resume();
-    let mut shown = 1;
-    while cursor.next_row().expect("goes on").is_some() {
-        shown += 1;
-    }
-    assert_eq!(shown, 20_000);
+    assert_eq!(1 + rows_left(cursor), 20_000);
 }
 
 /// After an interrupt a transaction can be rolled back, and a connection closed, although SQLite interrupts whatever it

@@ -24,11 +24,18 @@ fn file(stage: &Stage, name: &str) -> PathBuf {
 fn open(path: &Path, mode: TransactionMode, attached: Option<&Path>) -> Connection {
     let builder = Database::builder(path).transaction_mode(mode).timeout(Duration::from_secs(20));
     let mut connection = connect(&builder.open().expect("opens"));
-    if let Some(attached) = attached {
-        let attached = Value::from(attached.to_str().expect("a path of text"));
-        connection.execute("ATTACH ?1 AS other", &[attached]).expect("attaches");
-    }
+    attached.into_iter().for_each(|attached| attach(&mut connection, attached));
     connection
+}
+
+fn impatient(path: &Path) -> Connection {
+    let builder = Database::builder(path).timeout(Duration::from_millis(200));
+    connect(&builder.open().expect("opens"))
+}
+
+fn attach(connection: &mut Connection, path: &Path) {
+    let path = Value::from(path.to_str().expect("a path of text"));
+    connection.execute("ATTACH ?1 AS other", &[path]).expect("attaches");
 }
 
 /// Both make so many transactions at the same time, and neither waits until its timeout has passed.
@@ -89,10 +96,8 @@ fn writers_of_two_files_do_not_wait_for_each_other() {
 fn who_waits_for_two_turns_holds_none() {
     let stage = Stage::without_disk();
     let (a, b) = (file(&stage, "a.db"), file(&stage, "b.db"));
-    let builder = Database::builder(&a).timeout(Duration::from_millis(200));
-    let mut both = connect(&builder.open().expect("opens"));
-    let path = Value::from(b.to_str().expect("a path of text"));
-    both.execute("ATTACH ?1 AS other", &[path]).expect("attaches");
+    let mut both = impatient(&a);
+    attach(&mut both, &b);
     let mut holder = open(&b, TransactionMode::Optimistic, None);
     execute(&mut holder, "BEGIN IMMEDIATE");
     let late =
@@ -111,12 +116,10 @@ fn who_waits_for_two_turns_holds_none() {
 fn a_transaction_keeps_its_turn() {
     let stage = Stage::without_disk();
     let (a, b) = (file(&stage, "a.db"), file(&stage, "b.db"));
-    let builder = Database::builder(&a).timeout(Duration::from_millis(200));
-    let mut both = connect(&builder.open().expect("opens"));
+    let mut both = impatient(&a);
     execute(&mut both, "BEGIN IMMEDIATE");
     execute(&mut both, OWN);
-    let path = Value::from(b.to_str().expect("a path of text"));
-    both.execute("ATTACH ?1 AS other", &[path]).expect("attaches");
+    attach(&mut both, &b);
     let mut holder = open(&b, TransactionMode::Optimistic, None);
     execute(&mut holder, "BEGIN IMMEDIATE");
     let error = both.execute("BEGIN IMMEDIATE", params![]).expect_err("one is open");
