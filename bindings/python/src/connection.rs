@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     retired: Mutex<Vec<Engine>>,
     pub(crate) isolation_level: AtomicU8,
     pub(crate) autocommit: AtomicI8,
+    /// `transaction_mode` is "immediate".
+    pub(crate) immediate: AtomicBool,
     pub(crate) detect_types: AtomicU32,
     /// `text_factory` is `str`.
     pub(crate) text_is_str: AtomicBool,
@@ -97,6 +99,7 @@ impl Connection {
             retired: Mutex::default(),
             isolation_level: AtomicU8::new(0),
             autocommit: AtomicI8::new(Autocommit::LEGACY),
+            immediate: AtomicBool::new(false),
             detect_types: AtomicU32::new(0),
             text_is_str: AtomicBool::new(true),
             attributes: Mutex::default(),
@@ -144,6 +147,8 @@ impl Connection {
                 ));
             }
         };
+        let immediate = transaction_mode == TransactionMode::Immediate;
+        autocommit.check(immediate)?;
         // As in SQLite, a negative timeout is none.
         let timeout = Duration::try_from_secs_f64(if timeout < 0.0 { 0.0 } else { timeout })
             .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
@@ -174,6 +179,7 @@ impl Connection {
         this.detect_types.store(detect_types, Ordering::Relaxed);
         this.isolation_level.store(isolation_level as u8, Ordering::Relaxed);
         this.autocommit.store(autocommit.0, Ordering::Relaxed);
+        this.immediate.store(immediate, Ordering::Relaxed);
         this.text_is_str.store(true, Ordering::Relaxed);
         *lock(&this.attributes) = Attributes {
             statements: Some(PyDict::new(py).unbind()),

@@ -110,6 +110,17 @@ impl Autocommit {
     pub(crate) const LEGACY: i8 = -1;
     pub(crate) const DISABLED: i8 = 0;
     pub(crate) const ENABLED: i8 = 1;
+
+    /// A transaction that is always open, and holds its turn from the start, would lock all others out for ever.
+    pub(crate) fn check(self, immediate: bool) -> PyResult<()> {
+        if immediate && self.0 == Autocommit::DISABLED {
+            return Err(PyValueError::new_err(
+                "with autocommit=False a transaction is always open: with transaction_mode='immediate' nobody else \
+                 could ever write; use transaction_mode='auto', which takes the turn when it needs it",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl<'py> FromPyObject<'_, 'py> for Autocommit {
@@ -187,6 +198,7 @@ impl Connection {
     #[setter]
     fn set_autocommit(&self, py: Python<'_>, value: Autocommit) -> PyResult<()> {
         self.check(py)?;
+        value.check(self.immediate.load(Ordering::Relaxed))?;
         match value.0 {
             Autocommit::ENABLED => self.end_with(py, End::Commit)?,
             Autocommit::DISABLED => self.begin(py)?,

@@ -232,6 +232,17 @@ def test_autocommit_false_always_has_a_transaction(path):
     connection.close()
 
 
+def test_a_transaction_that_is_always_open_does_not_always_hold_the_turn(path):
+    with pytest.raises(ValueError, match="use transaction_mode='auto'"):
+        manyhands.connect(path, autocommit=False, transaction_mode="immediate")
+    connection = manyhands.connect(path, transaction_mode="immediate")
+    with pytest.raises(ValueError, match="use transaction_mode='auto'"):
+        connection.autocommit = False
+    assert connection.autocommit == manyhands.LEGACY_TRANSACTION_CONTROL
+    assert not connection.in_transaction
+    connection.close()
+
+
 # The standard module has the attribute from Python 3.12 on.
 AUTOCOMMIT = [manyhands, sqlite3] if sys.version_info >= (3, 12) else [manyhands]
 

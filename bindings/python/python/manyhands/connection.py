@@ -148,7 +148,8 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :param transaction_mode: what a plain ``BEGIN`` means. ``"auto"``: the transaction blocks nobody while it
         only writes, and takes the turn from the moment its caller would see something; it never conflicts.
         ``"optimistic"``: it blocks nobody, and its commit raises :class:`ConflictError` when others have
-        changed what it saw. ``"immediate"``: it waits for the turn, and holds it.
+        changed what it saw. ``"immediate"``: it waits for the turn, and holds it; not
+        with ``autocommit=False``, where a transaction is always open.
     :param wal_bytes_limit: how many bytes of the WAL a reader that does not end may keep from being reused
         before writes wait for it, up to ``timeout``, and then raise :class:`LockTimeout`, which names it.
         Each process that writes needs the limit. Default: ``None``, none.
