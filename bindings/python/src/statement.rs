@@ -1,6 +1,6 @@
 //! What is known of a statement's text.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands::Value;
 use pyo3::exceptions::{PyDeprecationWarning, PyLookupError, PyTypeError};
@@ -26,7 +26,7 @@ pub(crate) struct Statement {
     pub(crate) changes_rows: bool,
     /// There is no statement in it.
     pub(crate) is_blank: bool,
-    names: Mutex<Option<Arc<[Option<String>]>>>,
+    names: OnceLock<Vec<Option<String>>>,
     description: Mutex<Option<KnownDescription>>,
     /// With the columns that they belong to.
     declared_types: Mutex<Option<(Arc<[String]>, DeclaredTypes)>>,
@@ -54,7 +54,7 @@ impl Statement {
             changes_rows: changes_rows(&sql),
             is_blank: is_blank(&sql),
             sql,
-            names: Mutex::new(None),
+            names: OnceLock::new(),
             description: Mutex::new(None),
             declared_types: Mutex::new(None),
         })
@@ -181,17 +181,17 @@ impl Statement {
         };
         let names = self.names(py, connection)?;
         if let Ok(tuple) = parameters.cast_exact::<PyTuple>() {
-            return self.bind_sequence(&names, tuple.len(), |index| tuple.get_item(index));
+            return self.bind_sequence(names, tuple.len(), |index| tuple.get_item(index));
         }
         if let Ok(list) = parameters.cast_exact::<PyList>() {
-            return self.bind_sequence(&names, list.len(), |index| list.get_item(index));
+            return self.bind_sequence(names, list.len(), |index| list.get_item(index));
         }
         if parameters.cast::<PyMapping>().is_ok() {
-            return self.bind_mapping(&names, parameters);
+            return self.bind_mapping(names, parameters);
         }
         if parameters.get_type().hasattr("__getitem__")? {
             return self
-                .bind_sequence(&names, parameters.len()?, |index| parameters.get_item(index));
+                .bind_sequence(names, parameters.len()?, |index| parameters.get_item(index));
         }
         Err(ProgrammingError::new_err("parameters are of unsupported type"))
     }
@@ -248,14 +248,12 @@ impl Statement {
     }
 
     /// The parameters' names with their first character, `None` for `?`.
-    fn names(&self, py: Python<'_>, connection: &Connection) -> PyResult<Arc<[Option<String>]>> {
-        if let Some(names) = &*lock(&self.names) {
-            return Ok(Arc::clone(names));
+    fn names(&self, py: Python<'_>, connection: &Connection) -> PyResult<&[Option<String>]> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
         }
-        let names: Arc<[Option<String>]> =
-            connection.call_engine(py, |engine| engine.parameter_names(self))?.into();
-        *lock(&self.names) = Some(Arc::clone(&names));
-        Ok(names)
+        let names = connection.call_engine(py, |engine| engine.parameter_names(self))?;
+        Ok(self.names.get_or_init(|| names))
     }
 }
 

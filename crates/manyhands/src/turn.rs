@@ -178,10 +178,10 @@ impl Connection {
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.ids.clear();
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
-        let counts = self.counts();
         if let Some(result) = self.fetch_as_foreseen(prepared, values, &queue) {
             return result;
         }
+        let counts = self.counts();
         let own = self.own_statements();
         let open = self.open_mut();
         if open.sqlite.is_autocommit() {
@@ -236,8 +236,11 @@ impl Connection {
         Some(result)
     }
 
+    /// Notes the ids for the log, if there is one: in a turn there is nothing that could take effect elsewhere.
     fn note_given(&mut self, insert: &InsertWithIds, ids: Vec<i64>, queue: &Queue) {
-        if let Some(file) = &self.file {
+        if self.optimistic.is_some()
+            && let Some(file) = &self.file
+        {
             self.given_ids = insert.given(ids, &file.counted, queue, self.sqlite());
         }
     }
