@@ -2,9 +2,9 @@
 //! or a connection for each.
 //!
 //! ```
-//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("app.db");
-//! # tokio::runtime::Builder::new_multi_thread().build().unwrap().block_on(async {
+//! # tokio::runtime::Builder::new_multi_thread().build()?.block_on(async {
 //! use manyhands::{aio::AsyncDatabase, params};
 //!
 //! let database = AsyncDatabase::open(&path).await?;
@@ -24,7 +24,8 @@
 //! let rows = database.query("SELECT count(*) FROM hit", params![]).await?;
 //! assert_eq!(rows[0].get::<i64>(0)?, 100);
 //! # Ok::<(), manyhands::Error>(())
-//! # }).unwrap();
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! A task never waits inside a poll: no SQLite, no sync, no futex. A write that any connection can execute
@@ -80,14 +81,15 @@ impl Database {
     /// This database for async tasks, with its own few threads; see [`aio`](crate::aio).
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("app.db");
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// use manyhands::{Database, params};
     /// let database = Database::builder(&path).label("web server").open()?.tokio()?;
     /// database.execute("CREATE TABLE item (name TEXT)", params![]).await?;
     /// # Ok::<(), manyhands::Error>(())
-    /// # }).unwrap();
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -131,9 +133,9 @@ impl AsyncDatabase {
     /// Executes several statements, all or none; see [`crate::Connection::batch`].
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("app.db");
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// use manyhands::{aio::AsyncDatabase, params};
     /// let database = AsyncDatabase::open(&path).await?;
     /// database.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)", params![]).await?;
@@ -146,7 +148,8 @@ impl AsyncDatabase {
     ///     .await?;
     /// assert_eq!(done[1].rows[0].get::<i64>(0)?, 200);
     /// # Ok::<(), manyhands::Error>(())
-    /// # }).unwrap();
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -163,9 +166,9 @@ impl AsyncDatabase {
     /// it should not wait for other tasks.
     ///
     /// ```
-    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("app.db");
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
     /// use manyhands::{aio::AsyncDatabase, params};
     /// let database = AsyncDatabase::open(&path).await?;
     /// database.execute("CREATE TABLE counter (n INTEGER)", params![]).await?;
@@ -179,7 +182,8 @@ impl AsyncDatabase {
     ///     .await?;
     /// assert_eq!(before, 0);
     /// # Ok::<(), manyhands::Error>(())
-    /// # }).unwrap();
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors

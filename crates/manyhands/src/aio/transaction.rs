@@ -16,9 +16,9 @@ use crate::{Connection, Error, Outcome, Row};
 /// steps, after which every step fails.
 ///
 /// ```
-/// # let directory = tempfile::tempdir().unwrap();
+/// # let directory = tempfile::tempdir()?;
 /// # let path = directory.path().join("app.db");
-/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
 /// # async fn ask_the_bank() -> i64 { 50 }
 /// use manyhands::{aio::AsyncDatabase, params};
 /// let database = AsyncDatabase::open(&path).await?;
@@ -32,7 +32,8 @@ use crate::{Connection, Error, Outcome, Row};
 /// transaction.execute("UPDATE account SET cents = ?1 WHERE id = 1", params![cents - spent]).await?;
 /// transaction.commit().await?;
 /// # Ok::<(), manyhands::Error>(())
-/// # }).unwrap();
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a transaction rolls it back"]
 pub struct AsyncTransaction {
