@@ -151,6 +151,10 @@ enum Batch {
 
 /// Executes requests in ticket order, until there is none, or the batch is large or old enough.
 /// Returns those whose answers are ready.
+///
+/// Transactions are replayed for as long as a commit takes, and no longer. Whose transaction was committed
+/// executes the next one on a fork, which takes as long as the replay of it here: half of them do that beside
+/// the next batch, where all of them together would wait for each other's processors, and the leader for them.
 fn execute_requests(
     executor: &mut Executor,
     lead: &mut Lead,
@@ -163,6 +167,7 @@ fn execute_requests(
     let mut from = None;
     while let Some(entry) = lead.next(from) {
         let full = executed.len() >= limits::BATCH_REQUESTS_MAX
+            || executor.replaying > executor.commit_time
             || began.elapsed() >= limits::BATCH_TIME_MAX;
         if entry.kind == Kind::Turn || full {
             break;

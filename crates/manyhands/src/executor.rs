@@ -67,6 +67,10 @@ pub(crate) struct Executor {
     pub(crate) written: TableSet,
     /// The rowids that it has been given, with the keys of their tables.
     given: Vec<(u64, i64)>,
+    /// How long the batch has replayed transactions so far.
+    pub(crate) replaying: Duration,
+    /// How long the last commit took; zero before the first.
+    pub(crate) commit_time: Duration,
 }
 
 /// A compiled statement and what is known of it.
@@ -183,6 +187,8 @@ impl Executor {
             before: None,
             written: TableSet::NONE,
             given: Vec::new(),
+            replaying: Duration::ZERO,
+            commit_time: Duration::ZERO,
         })
     }
 
@@ -298,12 +304,15 @@ impl Executor {
         self.ids.leave_snapshot(true);
         self.before = self.connection.wal_index();
         self.written = TableSet::NONE;
+        self.replaying = Duration::ZERO;
         self.frames.store(0, Ordering::Relaxed);
         Ok(())
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), sqlite::Error> {
+        let began = Instant::now();
         self.internal("COMMIT")?;
+        self.commit_time = began.elapsed();
         if planted("visible-before-durable") {
             let mut wal = self.connection.path().into_os_string();
             wal.push("-wal");
@@ -376,9 +385,11 @@ impl Executor {
         let mut taken = Taken::default();
         let executed = match &request.origin {
             Some(origin) => {
+                let began = Instant::now();
                 self.control.savepoints.store(true, Ordering::Relaxed);
                 let replayed = self.replay(&request, origin, since(origin), &mut taken);
                 self.control.savepoints.store(false, Ordering::Relaxed);
+                self.replaying += began.elapsed();
                 replayed
             }
             None => self.execute_decoded(&request, &mut taken),
