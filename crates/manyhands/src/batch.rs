@@ -238,3 +238,51 @@ fn settle_failed_commit(
         lead.end_batch(executed, false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::observe::{Counted, Seen};
+    use crate::request::{Counts, Request};
+
+    /// How many batches three waiting transactions make, if the last commit took so long.
+    fn batches_after(commit_time: Duration) -> u64 {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path().join("app.db")).expect("opens");
+        let mut connection = database.connect().expect("a connection");
+        connection.execute("CREATE TABLE t (a)", &[]).expect("a table");
+        let file = connection.file.clone().expect("it has a queue");
+        let queue = file.queue();
+        file.executor(&queue).expect("an executor").get().commit_time = commit_time;
+        let origin = Origin { change: 0, checksum: 0, pinned: manyhands_sqlite::Pinned::now() };
+        let mut request = Request::new(connection.session, Counts::default(), Some(origin));
+        request.push("INSERT INTO t VALUES (1)", 0, &[]);
+        let seen = Seen { to_end: true, ..Seen::default() };
+        request.statements[0].seen = Some((seen, Counted::default()));
+        let mut bytes = Vec::new();
+        request::encode(&request, &mut bytes).expect("it is small");
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let mut waiting: Vec<Published> = (0..3)
+            .map(|_| {
+                let mut claim = queue.claim(deadline).expect("a slot");
+                assert!(claim.write(&bytes, 0));
+                claim.publish(Kind::Request, "").expect("room")
+            })
+            .collect();
+        let before = queue.counters()[0];
+        let lead = queue.try_lead("").expect("nobody else leads");
+        let last = waiting.last_mut().expect("three");
+        serve(&file, lead, last, deadline).expect("batches are executed");
+        assert!(waiting.iter().all(|it| it.stage() == Stage::Answered));
+        queue.counters()[0] - before
+    }
+
+    /// Their owners execute the next ones meanwhile, beside the next batch.
+    #[test]
+    fn transactions_are_replayed_for_as_long_as_a_commit_takes() {
+        assert_eq!(batches_after(Duration::from_secs(3600)), 1);
+        // The first batch has one transaction; the second one has what its commit gives time for.
+        assert!(batches_after(Duration::ZERO) > 1);
+    }
+}
