@@ -152,7 +152,7 @@ enum Batch {
 /// Executes requests in ticket order, until there is none, or the batch is large or old enough.
 /// Returns those whose answers are ready.
 ///
-/// Transactions are replayed for as long as a commit takes, and no longer. Whose transaction was committed
+/// Transactions are replayed for as long as a commit takes, and not much longer. Whose transaction was committed
 /// executes the next one on a fork, which takes as long as the replay of it here: half of them do that beside
 /// the next batch, where all of them together would wait for each other's processors, and the leader for them.
 fn execute_requests(
@@ -167,7 +167,7 @@ fn execute_requests(
     let mut from = None;
     while let Some(entry) = lead.next(from) {
         let full = executed.len() >= limits::BATCH_REQUESTS_MAX
-            || executor.replaying > executor.commit_time
+            || executor.replaying > executor.commit_time.max(limits::REPLAY_TIME_MIN)
             || began.elapsed() >= limits::BATCH_TIME_MAX;
         if entry.kind == Kind::Turn || full {
             break;
@@ -246,8 +246,8 @@ mod tests {
     use crate::observe::{Counted, Seen};
     use crate::request::{Counts, Request};
 
-    /// How many batches three waiting transactions make, if the last commit took so long.
-    fn batches_after(commit_time: Duration) -> u64 {
+    /// How many batches three waiting transactions that insert so many rows make, if the last commit took so long.
+    fn batches_of(rows: u32, commit_time: Duration) -> u64 {
         let directory = tempfile::tempdir().expect("a directory");
         let database = Database::open(directory.path().join("app.db")).expect("opens");
         let mut connection = database.connect().expect("a connection");
@@ -257,7 +257,11 @@ mod tests {
         file.executor(&queue).expect("an executor").get().commit_time = commit_time;
         let origin = Origin { change: 0, checksum: 0, pinned: manyhands_sqlite::Pinned::now() };
         let mut request = Request::new(connection.session, Counts::default(), Some(origin));
-        request.push("INSERT INTO t VALUES (1)", 0, &[]);
+        let sql = format!(
+            "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {rows})
+             SELECT i FROM n"
+        );
+        request.push(&sql, 0, &[]);
         let seen = Seen { to_end: true, ..Seen::default() };
         request.statements[0].seen = Some((seen, Counted::default()));
         let mut bytes = Vec::new();
@@ -281,8 +285,7 @@ mod tests {
     /// Their owners execute the next ones meanwhile, beside the next batch.
     #[test]
     fn transactions_are_replayed_for_as_long_as_a_commit_takes() {
-        assert_eq!(batches_after(Duration::from_secs(3600)), 1);
-        // The first batch has one transaction; the second one has what its commit gives time for.
-        assert!(batches_after(Duration::ZERO) > 1);
+        assert!(batches_of(5_000, Duration::ZERO) > 1);
+        assert_eq!(batches_of(1, Duration::from_secs(3600)), 1);
     }
 }

@@ -15,6 +15,10 @@ const _: () = assert!(BATCH_REQUESTS_MAX < manyhands_queue::SLOTS);
 /// How long a batch goes on taking requests, counted from its first.
 pub(crate) const BATCH_TIME_MAX: Duration = Duration::from_millis(20);
 
+/// How long a batch replays transactions at least, also where a commit takes less: to let the next leader
+/// begin costs some 50 us.
+pub(crate) const REPLAY_TIME_MIN: Duration = Duration::from_micros(250);
+
 /// How long one request of a batch may run while others, executed before it, wait for the commit.
 /// After it the request is executed alone, in its owner's turn.
 pub(crate) const REQUEST_TIME_MAX: Duration = Duration::from_millis(20);
