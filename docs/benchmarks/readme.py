@@ -62,7 +62,8 @@ def figures(folder: Path, workload: str, label: str) -> tuple[list[dict], list[d
 
 def table() -> str:
     machines = newest("limits")
-    links = " and\n".join(f"[{folder.name}](docs/benchmarks/{folder.name})" for folder in machines.values())
+    used = {folder.name for workload in WORKLOADS for folder in newest(workload).values()}
+    links = ",\n".join(f"[{name}](docs/benchmarks/{name})" for name in sorted(used, reverse=True))
     columns = "".join(f" {machine(folder)} | x stock |" for folder in machines.values())
     lines = [
         f"From {links}: Manyhands' commits/s and stock SQLite's, below them the longest waits.",
