@@ -243,6 +243,7 @@ fn settle_failed_commit(
 mod tests {
     use super::*;
     use crate::Database;
+    use crate::foreign_request::publish;
     use crate::observe::{Counted, Seen};
     use crate::request::{Counts, Request};
 
@@ -267,13 +268,8 @@ mod tests {
         let mut bytes = Vec::new();
         request::encode(&request, &mut bytes).expect("it is small");
         let deadline = Deadline::after(Duration::from_secs(60));
-        let mut waiting: Vec<Published> = (0..3)
-            .map(|_| {
-                let mut claim = queue.claim(deadline).expect("a slot");
-                assert!(claim.write(&bytes, 0));
-                claim.publish(Kind::Request, "").expect("room")
-            })
-            .collect();
+        let mut waiting: Vec<Published> =
+            (0..3).map(|_| publish(&queue, &bytes).expect("there is room")).collect();
         let before = queue.counters()[0];
         let lead = queue.try_lead("").expect("nobody else leads");
         let last = waiting.last_mut().expect("three");

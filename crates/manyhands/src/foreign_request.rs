@@ -259,7 +259,7 @@ fn schema(connection: &mut Connection) -> Value {
 }
 
 /// Into the queue, as its bytes are; `None` when they are too many.
-fn publish(queue: &Arc<Queue>, request: &[u8]) -> Option<Published> {
+pub(crate) fn publish(queue: &Arc<Queue>, request: &[u8]) -> Option<Published> {
     let mut claim = queue.claim(Deadline::after(Duration::from_secs(1)))?;
     claim.write(request, 0).then(|| claim.publish(Kind::Request, "forged").ok())?
 }
