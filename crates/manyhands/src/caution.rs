@@ -79,7 +79,8 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]. When the turn does not come in time, the transaction goes on.
     pub fn settle(&mut self) -> Result<(), Error> {
-        if self.is_cautious() && self.sqlite().fork_status().forked {
+        let kept_back = self.optimistic.as_ref().is_some_and(|it| it.kept_back.is_some());
+        if self.is_cautious() && (kept_back || self.sqlite().fork_status().forked) {
             self.escalate_first()?;
         }
         Ok(())

@@ -6,6 +6,7 @@
 use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::connection::Connection;
+use crate::kept_back::RowLookup;
 use crate::limits;
 use crate::new_rowid;
 use crate::prepared::{Prepared, Uses};
@@ -28,8 +29,10 @@ pub enum Foreseen {
 #[derive(Debug)]
 pub(crate) struct Certainty {
     /// The number of the schema in which it was looked at.
-    schema: i64,
-    unfailing: Option<Unfailing>,
+    pub(crate) schema: i64,
+    pub(crate) unfailing: Option<Unfailing>,
+    /// `None` when nobody has needed it.
+    pub(crate) lookup: Option<Box<RowLookup>>,
 }
 
 /// Does not begin with an older schema than that of this moment.
@@ -95,18 +98,12 @@ impl Connection {
                 // What it touches is not known any more.
                 prepared.uses = if uses == Uses::Known { Uses::Again } else { uses };
             }
-            let counts = self.counts();
-            prepared.certainty = self.certainty_of(&prepared);
-            // To look at the program of a write sets what `changes()` tells.
-            self.continue_session(counts);
-            if let Some(certainty) = &prepared.certainty {
-                self.open_mut().schema.number = Some(certainty.schema);
-            }
+            self.look_at(&mut prepared);
         }
         let given_all = values.len() == prepared.statement.parameter_count();
         let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
         let foreseen = unfailing
-            .filter(|it| given_all && it.with(values))
+            .filter(|it| given_all && it.with(values) && !it.may_be_taken())
             .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success });
         self.put_back(prepared);
         foreseen
@@ -135,6 +132,17 @@ impl Connection {
         true
     }
 
+    /// Finds out what is certain of a statement that was compiled just now.
+    pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
+        let counts = self.counts();
+        prepared.certainty = self.certainty_of(prepared);
+        // To look at the program of a write sets what `changes()` tells.
+        self.continue_session(counts);
+        if let Some(certainty) = &prepared.certainty {
+            self.open_mut().schema.number = Some(certainty.schema);
+        }
+    }
+
     fn certainty_of(&self, prepared: &Prepared) -> Option<Certainty> {
         let _own = self.own_statements();
         let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
@@ -142,7 +150,7 @@ impl Connection {
         let travels = prepared.route == Route::Request && prepared.columns.is_empty();
         let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
         let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
-        Some(Certainty { schema, unfailing })
+        Some(Certainty { schema, unfailing, lookup: None })
     }
 
     /// False for a column of this name without DEFAULT, or with a literal that is not NULL.
@@ -258,6 +266,7 @@ mod tests {
             ("INSERT INTO numbered (a) VALUES (?)", 1),
             ("INSERT INTO note (level, text) VALUES (?, ?)", 2),
             ("INSERT INTO note (level) VALUES ('low')", 0),
+            ("INSERT OR REPLACE INTO note (n, level) VALUES (?, 'low')", 1),
         ] {
             let values = vec![one.clone(); count];
             assert!(is_certain(&mut connection, sql, &values), "{sql}");
@@ -281,7 +290,6 @@ mod tests {
             ("INSERT INTO plain (rowid, a) VALUES (?, 1) ON CONFLICT DO NOTHING", 1),
             ("INSERT INTO note VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET n = n + 1", 4),
             ("INSERT OR IGNORE INTO note (level) VALUES (?)", 1),
-            ("INSERT OR REPLACE INTO note (n, level) VALUES (?, 'low')", 1),
             ("INSERT OR IGNORE INTO single VALUES (?, ?)", 2),
             ("REPLACE INTO single VALUES (?, ?)", 2),
             ("INSERT INTO single VALUES (?, ?) ON CONFLICT DO UPDATE SET a = excluded.a", 2),

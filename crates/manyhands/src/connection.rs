@@ -52,6 +52,8 @@ pub struct Connection {
     pub(crate) reads_only: bool,
     /// The rowids that the last statement was given.
     pub(crate) given_ids: GivenIds,
+    /// Those that the next one is to be given.
+    pub(crate) ids_to_give: Vec<i64>,
     /// Open cursors, and some that are not any more.
     pub(crate) cursors: Vec<Weak<CursorState>>,
     /// Their statements, when they are done with them.
@@ -91,6 +93,7 @@ impl Connection {
             savepoints: Savepoints::default(),
             reads_only: false,
             given_ids: GivenIds::default(),
+            ids_to_give: Vec::new(),
             cursors: Vec::new(),
             returned: Arc::default(),
             blobs: Vec::new(),

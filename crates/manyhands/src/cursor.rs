@@ -152,6 +152,7 @@ impl Connection {
         values: &[Value],
     ) -> Result<Cursor, Error> {
         self.show_nothing_that_may_change(&prepared)?;
+        self.execute_kept_back()?;
         // A fork that reads may overflow too: so before.
         self.keep_within_limits(self.sqlite().fork_status().forked)?;
         let in_fork = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);

@@ -28,8 +28,6 @@ impl Connection {
         let replayed = self.begin_and_replay(optimistic, snapshot);
         if replayed.is_err() {
             self.roll_back_quietly();
-        } else {
-            self.count_transaction(|it| &it.replays);
         }
         replayed
     }

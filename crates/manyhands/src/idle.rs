@@ -16,11 +16,12 @@ use manyhands_sqlite::{self as sqlite, Progress, SessionCounters};
 use crate::busy::BusyWait;
 use crate::certain::KnownSchema;
 use crate::hooks::Hooks;
-use crate::ids::IdFunction;
+use crate::ids::{IdFunction, InsertWithIds, Rewriting};
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::{Durability, Settings};
 use crate::prepared::{Compiler, Prepared};
+use crate::routing::Facts;
 
 /// How many a file keeps: each may hold 2 MB of pages.
 const KEPT_MAX: usize = 8;
@@ -44,6 +45,18 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
+    /// The form of an INSERT that takes its new ids from the function: see [`IdFunction::rewritten`].
+    pub(crate) fn insert_with_ids<'a>(
+        &self,
+        rewriting: &'a mut Rewriting,
+        sql: &str,
+        known: (&Facts, &[String]),
+    ) -> Option<&'a mut InsertWithIds> {
+        let again = || self.compiler.compile_again(&self.sqlite, sql, known);
+        let asked = self.compiler.hooks.has_authorizer();
+        self.ids.rewritten(rewriting, &self.sqlite, sql, asked, again)
+    }
+
     /// Equips a new connection. It waits for nobody until it has a user.
     pub(crate) fn new(
         sqlite: sqlite::Connection,

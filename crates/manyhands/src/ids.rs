@@ -18,18 +18,20 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Queue, planted};
-use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Statement, Value};
 
 mod known;
+mod table_ids;
 
 use known::{Before, Highest};
 pub(crate) use known::{Counted, GivenIds, NextId, Recorded};
+use table_ids::TableIds;
 
 use crate::hooks::Hooks;
 use crate::mutex::lock;
 use crate::new_rowid;
 use crate::prepared::column_names;
-use crate::tables::{SchemaNumber, table_key};
+use crate::tables::SchemaNumber;
 
 /// The function of a connection that gives ids.
 #[derive(Debug, Default)]
@@ -54,19 +56,6 @@ struct Giving {
     /// The highest id that the table has, if that is known.
     highest: Option<i64>,
     given: Vec<i64>,
-}
-
-/// What answers questions about the rowids of one table.
-#[derive(Debug)]
-struct TableIds {
-    key: u64,
-    highest: Statement,
-    taken: Statement,
-    /// The highest id that a table with AUTOINCREMENT ever had; `None` without such tables.
-    sequence: Option<Statement>,
-    known: Option<Highest>,
-    /// How often SQLite has compiled the first two again, when they were made.
-    recompilations: u32,
 }
 
 /// An INSERT that takes its new ids from the function.
@@ -171,6 +160,32 @@ impl IdFunction {
         reserved.then_some(NextId { id, before })
     }
 
+    /// Reserves an id for the row that an INSERT will add which runs later, above all that the table has, and `added`, which
+    /// it will have then. `None` when it may come to no row, or to several.
+    pub(crate) fn reserve(
+        &self,
+        queue: &Queue,
+        insert: &mut InsertWithIds,
+        added: Option<i64>,
+        connection: &sqlite::Connection,
+    ) -> Option<i64> {
+        if insert.is_newer || insert.asks_for_null || !insert.always_inserts || !insert.one_row {
+            return None;
+        }
+        let table = insert.table.as_mut()?;
+        let (snapshot, total_changes) = (self.snapshots, connection.total_changes());
+        let is_now = |it: &Highest| it.snapshot == snapshot && it.total_changes == total_changes;
+        let known = match table.known.filter(is_now) {
+            Some(known) => known,
+            None => Highest { snapshot, committed: None, total_changes, id: table.highest()? },
+        };
+        if table.is_stale() {
+            return None;
+        }
+        table.known = Some(known);
+        queue.reserve_id(table.key, added.map_or(known.id, |added| known.id.max(added)))
+    }
+
     /// The statement that the id was foreseen for has run, as it was written: which ids it was given.
     pub(crate) fn see(
         &self,
@@ -265,6 +280,11 @@ impl IdFunction {
         self.changes_schema &= !outside;
     }
 
+    /// A number for the snapshot that the connection reads from.
+    pub(crate) fn snapshot(&self) -> u64 {
+        self.snapshots
+    }
+
     /// The connection has changed a setting.
     pub(crate) fn note_setting(&mut self) {
         self.settings += 1;
@@ -298,43 +318,6 @@ impl Giving {
     }
 }
 
-impl TableIds {
-    /// True when the schema has changed since: another table may have this name, and no ids.
-    fn is_stale(&self) -> bool {
-        self.highest.recompilations() + self.taken.recompilations() != self.recompilations
-    }
-
-    /// The highest id that the table has, or had, if it counts that.
-    fn highest(&mut self) -> Option<i64> {
-        let step = self.highest.step();
-        let id = match self.highest.column(0) {
-            ValueRef::Integer(id) => id,
-            _ => 0,
-        };
-        self.highest.reset();
-        step.ok().map(|_| id)
-    }
-
-    fn is_taken(&mut self, id: i64) -> bool {
-        let row = self.taken.bind(1, ValueRef::Integer(id)).and_then(|()| self.taken.step());
-        self.taken.reset();
-        // In doubt yes: then another id is given, and whoever has seen this one conflicts.
-        row != Ok(Step::Done)
-    }
-
-    /// True for an id that a table with AUTOINCREMENT may have had, and never gives again.
-    fn is_used_up(&mut self, id: i64) -> bool {
-        let Some(sequence) = &mut self.sequence else { return false };
-        let row = sequence.step();
-        let used = match sequence.column(0) {
-            ValueRef::Integer(last) => id <= last,
-            _ => false,
-        };
-        sequence.reset();
-        row.is_err() || used
-    }
-}
-
 impl InsertWithIds {
     /// The rewritten statement; `None` when `sql` is not an INSERT that leaves its id to SQLite.
     fn of(
@@ -358,24 +341,7 @@ impl InsertWithIds {
         if has_trigger && new_rowid::runs_before_insert(connection, &rewritten.table) {
             return None;
         }
-        let (id, table) = (&rewritten.rowid_name, new_rowid::quote(&rewritten.table));
-        let name = rewritten.table.replace('\'', "''");
-        // A table without AUTOINCREMENT has no row there, a database without such tables no sequence.
-        // As SQLite reads what is there, which may be a text.
-        let sequence =
-            format!("SELECT CAST(seq AS INTEGER) FROM main.sqlite_sequence WHERE name = '{name}'");
-        let highest = connection
-            .prepare_one(&format!(
-                "SELECT max(ifnull((SELECT max({id}) FROM main.{table}), 0), \
-                 ifnull(({sequence}), -9223372036854775808))"
-            ))
-            .or_else(|_| connection.prepare_one(&format!("SELECT max({id}) FROM main.{table}")))
-            .ok()?;
-        let sequence = connection.prepare_one(&sequence).ok();
-        let taken = connection.prepare_one(&format!("SELECT 1 FROM main.{table} WHERE {id} = ?1"));
-        let taken = taken.ok()?;
-        let key = table_key(&rewritten.table.to_ascii_lowercase());
-        let recompilations = highest.recompilations() + taken.recompilations();
+        let table = TableIds::of(connection, &rewritten)?;
         Some(InsertWithIds {
             recompilations: statement.recompilations(),
             is_newer: is_newer && !planted("older-facts"),
@@ -384,18 +350,11 @@ impl InsertWithIds {
             settings: ids.settings,
             fits_in: ids.snapshots,
             statement,
-            key,
+            key: table.key,
             always_inserts: rewritten.always_inserts,
             one_row: rewritten.one_row,
             asks_for_null: false,
-            table: Some(Box::new(TableIds {
-                key,
-                highest,
-                taken,
-                sequence,
-                known: None,
-                recompilations,
-            })),
+            table: Some(Box::new(table)),
         })
     }
 
@@ -423,6 +382,11 @@ impl InsertWithIds {
         }
         let uncounted = counted.uncounted_leader(self.key, self.made_for, queue, connection);
         GivenIds { table: self.key, ids, stay: self.always_inserts, uncounted }
+    }
+
+    /// True for one that was rewritten for the schema with this number.
+    pub(crate) fn is_of_schema(&self, number: i64) -> bool {
+        self.made_for == Some(number)
     }
 
     /// The key of the table that it inserts into.

@@ -37,11 +37,16 @@ impl Connection {
     pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
-        let (true, Some(snapshot)) = (fork.forked, fork.snapshot) else {
+        let keeps_back = self.optimistic.as_ref().is_some_and(|it| it.kept_back.is_some());
+        let (true, Some(snapshot)) = (fork.forked || keeps_back, fork.snapshot) else {
             return self.end_as_sqlite_does(commit);
         };
         if self.sqlite().violates_deferred_foreign_keys() {
             // COMMIT fails, and the transaction goes on.
+            self.execute_kept_back()?;
+            if self.optimistic.is_none() {
+                return self.commit_in_turn();
+            }
             if self.is_cautious() {
                 self.escalate(true)?;
                 return self.commit_in_turn();
@@ -53,14 +58,21 @@ impl Connection {
         {
             // Not to be waited for with a snapshot in hand: a checkpoint of another program may hold the lock until
             // nobody reads the WAL any more.
-            if self.sqlite().promote_fork() == Promotion::Promoted {
+            if fork.forked && self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.promotions);
                 self.hold(lead)?;
-                self.note_promoted();
+                self.note_promoted()?;
                 return self.end_as_sqlite_does(commit);
             }
             let optimistic = self.leave_fork()?;
-            return self.commit_at_home(Some(lead), &optimistic, &snapshot);
+            // Without a fork, nothing of it was executed before.
+            let outcome = self.commit_at_home(Some(lead), &optimistic, &snapshot)?;
+            if fork.forked {
+                self.count_transaction(|it| &it.replays);
+            } else {
+                self.count_transaction(|it| &it.promotions);
+            }
+            return Ok(outcome);
         }
         let optimistic = self.leave_fork()?;
         let lead = match self.submit_log(&optimistic, &snapshot)? {
@@ -70,7 +82,9 @@ impl Connection {
             Some(Settled::Turn(lead)) => Some(lead),
             None => None,
         };
-        self.commit_at_home(lead, &optimistic, &snapshot)
+        let outcome = self.commit_at_home(lead, &optimistic, &snapshot)?;
+        self.count_transaction(|it| &it.replays);
+        Ok(outcome)
     }
 
     /// Executes the log in the own turn, and commits it there. `lead` is the turn, if it has come already.
@@ -135,19 +149,23 @@ impl Connection {
             if self.sqlite().promote_fork() == Promotion::Promoted {
                 self.count_transaction(|it| &it.escalations);
                 self.hold(lead)?;
-                self.note_promoted();
-                return Ok(());
+                return self.note_promoted();
             }
             lead.release();
         }
         Ok(())
     }
 
-    /// The transaction goes on in the turn that it holds, with what it has written.
-    fn note_promoted(&mut self) {
+    /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has kept back.
+    fn note_promoted(&mut self) -> Result<(), Error> {
+        if let Err(error) = self.step_kept_back() {
+            self.roll_back_quietly();
+            return Err(error);
+        }
         let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
         let written = if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
         self.turn_written = written;
+        Ok(())
     }
 
     /// Undoes what was done on the fork; its log remains.
@@ -288,12 +306,13 @@ impl Connection {
         // What was read elsewhere has no turn, and may have changed: it is read again.
         let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
         if fork.forked && as_it_is && !elsewhere && self.promote()? {
-            self.note_promoted();
-            return Ok(());
+            return self.note_promoted();
         }
         self.see_what_waits();
         let optimistic = self.leave_fork()?;
-        self.replay_at_home(&optimistic, fork.snapshot.as_ref())
+        self.replay_at_home(&optimistic, fork.snapshot.as_ref())?;
+        self.count_transaction(|it| &it.replays);
+        Ok(())
     }
 
     /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.

@@ -59,6 +59,7 @@ mod optimistic;
 mod caution;
 mod certain;
 mod program;
+mod kept_back;
 mod log;
 mod observe;
 mod cursor;

@@ -53,6 +53,9 @@ pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 /// The largest values that a statement is kept back with until its transaction commits.
 pub(crate) const CERTAIN_BYTES_MAX: usize = 64 << 10;
 
+/// How many statements a transaction keeps back at most: one with so many loads in bulk, and may then need its turn.
+pub(crate) const KEPT_BACK_MAX: usize = 1000;
+
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
 /// load from 1 to 256 threads was slower: a file that grows costs more to sync than one that is
 /// overwritten, and each checkpoint made everybody wait four times as long.

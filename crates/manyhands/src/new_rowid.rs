@@ -38,7 +38,7 @@ use sqlite3_parser::lexer::sql::{Parser, TokenType, Tokenizer};
 use sqlite3_parser::{Bump, FallibleIterator, Vec as BumpVec};
 
 use places::{Places, Values};
-pub(crate) use table::{Table, quote, runs_before_insert, table_of};
+pub(crate) use table::{Table, quote, rowid_alias, runs_before_insert, table_of};
 
 /// The call that gives an id, of a function without arguments that is not deterministic. It must answer
 /// an id that no row of the table has, not even a row of this transaction, or one that a trigger has

@@ -15,6 +15,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
+use crate::kept_back::KeptBack;
 use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
 use crate::observe::Observer;
@@ -28,6 +29,8 @@ use crate::tables::Touches;
 #[derive(Debug)]
 pub(crate) struct Optimistic {
     pub(crate) log: Log,
+    /// What of it was not executed.
+    pub(crate) kept_back: Option<KeptBack>,
     /// It moves to its turn before its caller sees what could change ([`crate::TransactionMode::Auto`]).
     pub(crate) cautious: bool,
     pub(crate) began: Instant,
@@ -58,6 +61,7 @@ impl Connection {
         let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
             log: Log::default(),
+            kept_back: None,
             cautious,
             began: Instant::now(),
             at_home: self.particular,
@@ -118,14 +122,21 @@ impl Connection {
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
         }
+        if let Some(outcome) = self.keep_back(prepared, values) {
+            return Ok(outcome);
+        }
         self.show_nothing_that_may_change(prepared)?;
+        let place = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);
+        if place != InFork::InTurn {
+            self.execute_kept_back()?;
+        }
         if self.optimistic.is_none() {
             return self.carry_out_here(prepared, values);
         }
         if !prepared.facts.only_reads() {
             self.drain_cursors()?;
         }
-        match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
+        match place {
             InFork::Logged => self.step_logged(prepared, values),
             InFork::LoggedAtHome => {
                 self.as_new &= prepared.facts.leaves_no_trace();

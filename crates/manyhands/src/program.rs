@@ -2,7 +2,8 @@
 //! executed: whether it can end with an error, and whether it adds one row.
 //!
 //! An instruction that is not known here can fail. So can NOT NULL, which is foreseen from the values where these are
-//! known, or where a number is added to what the column holds already.
+//! known, or where a number is added to what the column holds already. An INSERT that is given its row's id fails
+//! if there is such a row: who can look that up is told which parameter it is.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,22 @@ pub(crate) struct Program(Vec<Instruction>);
 pub(crate) struct Unfailing {
     /// It adds one row, and changes no other.
     pub(crate) adds_one_row: bool,
+    /// The one row that it is about, if a parameter names that.
+    pub(crate) row: Option<NamedRow>,
     /// It is so if these parameters are what they must be; the first has index 0.
     needs: Box<[(usize, Need)]>,
+}
+
+/// A row by its id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NamedRow {
+    /// The table's name, of the schema `main`.
+    pub(crate) table: String,
+    /// The parameter that is the id; the first has index 0.
+    pub(crate) parameter: usize,
+    /// It is added, and the statement fails if there is one. Otherwise it is changed, and if there is none,
+    /// nothing is.
+    pub(crate) is_added: bool,
 }
 
 /// What a parameter must be.
@@ -38,6 +53,11 @@ enum Need {
 }
 
 impl Unfailing {
+    /// True if it fails where a row has the id that a parameter is.
+    pub(crate) fn may_be_taken(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.is_added)
+    }
+
     /// True if it is so with these values.
     pub(crate) fn with(&self, values: &[Value]) -> bool {
         self.needs.iter().all(|&(index, need)| match (&values[index], need) {
@@ -66,6 +86,15 @@ enum Given {
     Copy(i64),
     /// Anything, NULL included.
     Unknown,
+}
+
+/// The test of a new row's id, and what comes of it if there is such a row.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// The address of the instruction that ends the program then, behind the test.
+    fails_at: usize,
+    /// The register of the id.
+    id: i64,
 }
 
 /// What each register is given, by all instructions that write it, and their addresses.
@@ -102,7 +131,11 @@ impl Program {
     /// `None` when it may fail with any values. `may_be_null` tells of a column of a table whether its DEFAULT may be NULL.
     pub(crate) fn unfailing(&self, may_be_null: impl Fn(&str, &str) -> bool) -> Option<Unfailing> {
         let mut registers = Registers::new();
+        let taken = self.taken();
         for (address, instruction) in self.0.iter().enumerate() {
+            if taken.is_some_and(|taken| taken.fails_at == address) {
+                continue;
+            }
             for (register, given) in writes_of(instruction)? {
                 registers.entry(register).or_default().push((address, given));
             }
@@ -142,7 +175,82 @@ impl Program {
                 }
             }
         }
-        Some(Unfailing { adds_one_row: self.adds_one_row(), needs: needs.into() })
+        let adds_one_row = self.adds_one_row(taken);
+        let (parameter, is_added) = match taken {
+            Some(_) if !adds_one_row => return None,
+            Some(taken) => (self.parameter_in(&registers, taken.id, taken.fails_at), true),
+            None => (self.changes_row(&registers), false),
+        };
+        if is_added && parameter.is_none() {
+            return None;
+        }
+        let row = parameter.and_then(|parameter| {
+            let (_, row) = self.counting().next()?;
+            Some(NamedRow { table: row.p4.clone(), parameter, is_added })
+        });
+        Some(Unfailing { adds_one_row, row, needs: needs.into() })
+    }
+
+    /// Where it fails for nothing but that a row with this id is there.
+    fn taken(&self) -> Option<Taken> {
+        const PRIMARY_KEY: i64 = 1555;
+        const ROWID: i64 = 2579;
+        /// In P2 of a Halt: the statement alone is undone.
+        const ABORT: i64 = 2;
+        let mut failing = self.named("Halt").filter(|(_, it)| it.p[0] != 0);
+        let (Some((fails_at, halt)), None) = (failing.next(), failing.next()) else { return None };
+        let is_for_id = matches!(halt.p[0], PRIMARY_KEY | ROWID) && halt.p[1] == ABORT;
+        let test = fails_at.checked_sub(1).map(|before| &self.0[before])?;
+        let passes = usize::try_from(test.p[1]) == Ok(fails_at + 1);
+        let is_taken =
+            is_for_id && test.name == "NotExists" && passes && !self.is_entered(fails_at);
+        is_taken.then_some(Taken { fails_at, id: test.p[2] })
+    }
+
+    /// The one parameter that may be in a register at an address, or a new id.
+    fn parameter_in(&self, registers: &Registers, register: i64, address: usize) -> Option<usize> {
+        let given = self.given(registers, register, address)?;
+        let mut parameters = given.iter().filter(|it| **it != Given::Integer);
+        match (parameters.next(), parameters.next()) {
+            (Some(Given::Parameter(index)), None) => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// The parameter that is the id of the one row that it changes, if there is one: it looks for that, and goes on
+    /// without a branch.
+    fn changes_row(&self, registers: &Registers) -> Option<usize> {
+        let beginning = self.0.iter().position(|it| it.name == "Transaction")?;
+        let mut counting = self.counting();
+        let (Some((changed, row)), None) = (counting.next(), counting.next()) else { return None };
+        let mut found = None;
+        for (address, instruction) in self.0[..changed].iter().enumerate() {
+            let [_, target, register] = instruction.p;
+            match instruction.name.as_str() {
+                "SeekRowid" if found.is_none() && instruction.p[0] == row.p[0] => {
+                    let given = self.given(registers, register, address)?;
+                    let [Given::Parameter(index)] = *given else { return None };
+                    found = Some(index);
+                }
+                // The id of the row that was found, which no NULL is.
+                "IsNull" if found.is_some() && instruction.p[0] == row.p[2] => {
+                    let mut writers = registers.get(&row.p[2])?.iter().map(|&(writer, _)| writer);
+                    let last = writers.rfind(|writer| *writer < address)?;
+                    if self.0[last].name != "Rowid" {
+                        return None;
+                    }
+                }
+                "Init" if usize::try_from(target) == Ok(beginning) => {}
+                name if jumps(name) || leaves(name) => return None,
+                _ => {}
+            }
+        }
+        // What is prepared once ends where the program goes on.
+        let is_straight = |it: &Instruction| match it.name.as_str() {
+            "Goto" => it.p[1] == 1,
+            name => !jumps(name),
+        };
+        self.0[changed..].iter().all(is_straight).then_some(found?)
     }
 
     fn named(&self, name: &'static str) -> impl Iterator<Item = (usize, &Instruction)> {
@@ -184,12 +292,8 @@ impl Program {
         address: usize,
     ) -> Option<Vec<(usize, Given)>> {
         let writers = registers.get(&register)?;
-        let is_entered = |address: usize| {
-            let from_elsewhere = |it: &Instruction| usize::try_from(it.p[1]) == Ok(address);
-            self.0.iter().any(|it| jumps(&it.name) && from_elsewhere(it))
-        };
         for before in (0..address).rev() {
-            if is_entered(before + 1) || leaves(&self.0[before].name) {
+            if self.is_entered(before + 1) || leaves(&self.0[before].name) {
                 break;
             }
             if let Some(last) = writers.iter().find(|(writer, _)| *writer == before) {
@@ -197,6 +301,12 @@ impl Program {
             }
         }
         Some(writers.clone())
+    }
+
+    /// An instruction jumps to this address.
+    fn is_entered(&self, address: usize) -> bool {
+        let enters = |it: &Instruction| usize::try_from(it.p[1]) == Ok(address);
+        self.0.iter().any(|it| jumps(&it.name) && enters(it))
     }
 
     /// Columns that hold no NULL, since none may be written there: the registers from which a row is made are in the
@@ -232,7 +342,7 @@ impl Program {
     }
 
     /// An instruction that is not known here is one that may change another row, or branch to where the row is not added.
-    fn adds_one_row(&self) -> bool {
+    fn adds_one_row(&self, taken: Option<Taken>) -> bool {
         let position = |name: &str| self.0.iter().position(|it| it.name == name);
         let (Some(_), Some(beginning)) = (position("NewRowid"), position("Transaction")) else {
             return false;
@@ -246,9 +356,12 @@ impl Program {
                     // The program begins at its end, with what is prepared once.
                     0 => target == beginning,
                     _ if address > beginning => target > beginning || target == 1,
-                    _ => address > added && target > added && target < beginning,
+                    _ if address > added => target > added && target < beginning,
+                    // It is left out, or it is not.
+                    _ => target > address && target <= added,
                 }
             };
+            let is_test = taken.is_some_and(|taken| address + 1 == taken.fails_at);
             match instruction.name.as_str() {
                 "Variable" | "Integer" | "Int64" | "Real" | "String8" | "Blob" | "Null"
                 | "SoftNull" | "Copy" | "SCopy" | "IntCopy" | "AddImm" | "MemMax" | "Affinity"
@@ -257,6 +370,8 @@ impl Program {
                     true
                 }
                 "Init" | "Goto" | "Next" | "Rewind" | "Le" | "Ne" | "NotNull" => is_row_added(),
+                "NotExists" => is_test,
+                "MustBeInt" => instruction.p[1] == 0,
                 _ => false,
             }
         })

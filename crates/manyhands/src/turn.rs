@@ -177,8 +177,11 @@ impl Connection {
         values: &[Value],
     ) -> Result<Vec<Row>, sqlite::Error> {
         self.given_ids.ids.clear();
+        let ids = core::mem::take(&mut self.ids_to_give);
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
-        if let Some(result) = self.fetch_as_foreseen(prepared, values, &queue) {
+        if ids.is_empty()
+            && let Some(result) = self.fetch_as_foreseen(prepared, values, &queue)
+        {
             return result;
         }
         let counts = self.counts();
@@ -187,12 +190,11 @@ impl Connection {
         if open.sqlite.is_autocommit() {
             open.ids.leave_snapshot(true);
         }
-        let hooks = &open.compiler.hooks;
-        let known = (&prepared.facts, &*prepared.columns);
-        let again = || open.compiler.compile_again(&open.sqlite, &prepared.sql, known);
-        let asked = hooks.has_authorizer();
-        let insert =
-            open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &prepared.sql, asked, again);
+        let insert = open.insert_with_ids(
+            &mut prepared.rewriting,
+            &prepared.sql,
+            (&prepared.facts, &prepared.columns),
+        );
         drop(own);
         let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
             return prepared.fetch_all(values);
@@ -200,9 +202,10 @@ impl Connection {
         if let Some(columns) = insert.newer_columns() {
             prepared.columns = columns;
         }
-        let shown = hooks.show(&mut prepared.statement, &prepared.sql, values);
+        let shown = open.compiler.hooks.show(&mut prepared.statement, &prepared.sql, values);
         let here = Some(&open.sqlite);
-        let (result, given) = open.ids.run(&queue, insert, Recorded::NONE, here, |statement| {
+        let recorded = Recorded { ids: &ids, exclusive: true };
+        let (result, given) = open.ids.run(&queue, insert, recorded, here, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result

@@ -10,9 +10,14 @@ pub const ACCOUNTS: i64 = 32;
 /// How many kinds of items, owners of accounts, and keys of tags there may be, from 0.
 pub const KINDS: i64 = 8;
 pub const TAGS: i64 = 40;
+/// How many seats there may be, from 0.
+pub const SEATS: i64 = 48;
+/// Which members are looked at and changed, from 1.
+pub const MEMBERS: i64 = 400;
 
 /// The tables. A write of one statement draws its number by a trigger. `born` remembers the id of every
-/// item, also of those that nobody looked at and those that are deleted since.
+/// item, also of those that nobody looked at and those that are deleted since. Without triggers are `seat` and `member`,
+/// of whose rows a transaction writes some without executing that: members are never deleted.
 pub const SCHEMA: &str = "
     CREATE TABLE history (n INTEGER PRIMARY KEY, high INTEGER, low INTEGER, UNIQUE (high, low));
     CREATE TABLE account (id INTEGER PRIMARY KEY, owner INTEGER, cents INTEGER, high INTEGER, low INTEGER);
@@ -22,6 +27,9 @@ pub const SCHEMA: &str = "
     CREATE INDEX item_kind ON item (kind);
     CREATE TABLE tag (k TEXT PRIMARY KEY, n INTEGER) WITHOUT ROWID;
     CREATE TABLE total (k INTEGER PRIMARY KEY, cents INTEGER);
+    CREATE TABLE seat (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+    CREATE TABLE member (id INTEGER PRIMARY KEY, kind INTEGER, n INTEGER,
+        high INTEGER, low INTEGER, part INTEGER);
     CREATE VIRTUAL TABLE note USING fts4 (w);
     CREATE TABLE born (id INTEGER PRIMARY KEY, high INTEGER, low INTEGER, part INTEGER);
     CREATE TRIGGER account_history AFTER UPDATE ON account BEGIN
@@ -41,8 +49,6 @@ macro_rules! statements {
         pub enum Statement { $($(#[$doc])* $name,)* }
 
         impl Statement {
-            pub const ALL: &[Statement] = &[$(Statement::$name,)*];
-
             pub fn sql(self) -> &'static str {
                 match self { $(Statement::$name => $sql,)* }
             }
@@ -92,6 +98,14 @@ statements! {
     /// Fails when the tag is there.
     Tag = "INSERT INTO tag VALUES (printf('k%02d', ?1), ?2)";
     Untag = "DELETE FROM tag WHERE k = printf('k%02d', ?1)";
+    /// Fails when the seat is taken.
+    Sit = "INSERT INTO seat VALUES (?1, ?2)";
+    Stand = "DELETE FROM seat WHERE id = ?1";
+    Move = "UPDATE seat SET n = n + ?2 WHERE id = ?1";
+    Seats = "SELECT id, n FROM seat WHERE id BETWEEN ?1 AND ?2";
+    Enter = "INSERT INTO member (kind, n, high, low, part) VALUES (?1, ?2, ?3, ?4, ?5)";
+    Promote = "UPDATE member SET n = n + ?2 WHERE id = ?1";
+    Member = "SELECT kind, n FROM member WHERE id = ?1";
     /// From now on an item is also written into another table.
     Watch = "CREATE TRIGGER IF NOT EXISTS item_total AFTER INSERT ON item BEGIN \
              INSERT INTO total VALUES (new.kind, 1) ON CONFLICT (k) DO UPDATE SET cents = cents + 1; END";
@@ -101,17 +115,27 @@ statements! {
     Release = "RELEASE s";
 }
 
-/// How the model inserts an item: the last parameter is the id that it got.
-pub const INSERT_WITH_ID: &str =
-    "INSERT INTO item (kind, n, high, low, part, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-
 impl Statement {
     pub fn reads(self) -> bool {
         self.sql().starts_with("SELECT")
     }
 
-    pub fn inserts_item(self) -> bool {
-        matches!(self, Statement::Insert | Statement::InsertReturning)
+    /// Somebody else may have inserted the same key.
+    pub fn may_fail(self) -> bool {
+        matches!(self, Statement::Tag | Statement::Sit)
+    }
+
+    /// How the model inserts an item or a member: the last parameter is the id that it got.
+    pub fn with_id(self) -> Option<&'static str> {
+        match self {
+            Statement::Insert | Statement::InsertReturning => Some(
+                "INSERT INTO item (kind, n, high, low, part, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            ),
+            Statement::Enter => Some(
+                "INSERT INTO member (kind, n, high, low, part, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            ),
+            _ => None,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-use super::call::{ACCOUNTS, Call, KINDS, Look, Statement, TAGS};
+use super::call::{ACCOUNTS, Call, KINDS, Look, MEMBERS, SEATS, Statement, TAGS};
 
 /// One write in so many changes the schema.
 const SCHEMA_CHANGE: u32 = 1000;
@@ -91,7 +91,8 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
     for part in 0..count as i64 {
         let call = match dice.u32(0..9) {
             0..4 if !only_writes => read(dice),
-            4 | 5 => insert(dice, id, part),
+            4 => insert(dice, id, part),
+            5 => enter(dice, id, part),
             _ => any_write(dice, id),
         };
         let is_blind = only_writes && call.look != Look::Rows;
@@ -130,7 +131,7 @@ pub fn calls(dice: &mut Rng, id: Id, kind: Kind) -> Vec<Call> {
     calls.insert(at, draw);
     if kind == Kind::Batch {
         // A statement that fails would take its whole batch with it.
-        calls.retain(|call| call.statement != Statement::Tag);
+        calls.retain(|call| !call.statement.may_fail());
     }
     calls
 }
@@ -145,7 +146,7 @@ fn read_with_its_place(dice: &mut Rng) -> Call {
 }
 
 fn read(dice: &mut Rng) -> Call {
-    const READS: [Statement; 11] = [
+    const READS: [Statement; 13] = [
         Statement::Cents,
         Statement::OfOwner,
         Statement::Range,
@@ -157,6 +158,8 @@ fn read(dice: &mut Rng) -> Call {
         Statement::JoinedUntold,
         Statement::Noted,
         Statement::Total,
+        Statement::Seats,
+        Statement::Member,
     ];
     let statement = READS[dice.usize(0..READS.len())];
     let account = 1 + dice.i64(0..ACCOUNTS);
@@ -168,6 +171,11 @@ fn read(dice: &mut Rng) -> Call {
             let first = dice.i64(0..TAGS);
             vec![first, first + dice.i64(0..6)]
         }
+        Statement::Seats => {
+            let first = dice.i64(0..SEATS);
+            vec![first, first + dice.i64(0..3)]
+        }
+        Statement::Member => vec![1 + dice.i64(0..MEMBERS)],
         _ => vec![dice.i64(0..KINDS)],
     };
     let look = match statement {
@@ -186,13 +194,18 @@ fn insert(dice: &mut Rng, id: Id, part: i64) -> Call {
     }
 }
 
+fn enter(dice: &mut Rng, id: Id, part: i64) -> Call {
+    let values = vec![dice.i64(0..KINDS), dice.i64(0..100), id.0, id.1, part];
+    call(Statement::Enter, values, if dice.bool() { Look::Nothing } else { Look::Rowid })
+}
+
 fn any_write(dice: &mut Rng, id: Id) -> Call {
     // Seldom: after it every connection reads the schema again.
     if dice.u32(0..SCHEMA_CHANGE) == 0 {
         let statement = if dice.bool() { Statement::Watch } else { Statement::Unwatch };
         return call(statement, vec![], Look::Nothing);
     }
-    const WRITES: [Statement; 14] = [
+    const WRITES: [Statement; 20] = [
         Statement::Add,
         Statement::AddReturning,
         Statement::Set,
@@ -207,6 +220,13 @@ fn any_write(dice: &mut Rng, id: Id) -> Call {
         Statement::Gather,
         Statement::GatherUntold,
         Statement::Note,
+        // More often: they follow each other.
+        Statement::Sit,
+        Statement::Sit,
+        Statement::Stand,
+        Statement::Move,
+        Statement::Move,
+        Statement::Promote,
     ];
     let statement = WRITES[dice.usize(0..WRITES.len())];
     write(dice, statement, id)
@@ -224,6 +244,9 @@ fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
         }
         Statement::Count | Statement::Note => vec![dice.i64(0..KINDS)],
         Statement::Untag => vec![dice.i64(0..TAGS)],
+        Statement::Stand => vec![dice.i64(0..SEATS)],
+        Statement::Sit | Statement::Move => vec![dice.i64(0..SEATS), dice.i64(1..10)],
+        Statement::Promote => vec![1 + dice.i64(0..MEMBERS), dice.i64(1..10)],
         Statement::Gather | Statement::GatherUntold => vec![dice.i64(0..TAGS), dice.i64(0..KINDS)],
         _ => vec![dice.i64(0..TAGS), dice.i64(1..10)],
     };
@@ -241,7 +264,8 @@ fn write(dice: &mut Rng, statement: Statement, id: Id) -> Call {
 pub fn stock_calls(dice: &mut Rng, id: Id) -> Vec<Call> {
     let mut calls = calls(dice, id, Kind::Stock);
     calls.retain(|call| {
-        !matches!(call.statement, Statement::Average | Statement::Tags | Statement::Tag)
+        use Statement::{Average, Sit, Tag, Tags};
+        !matches!(call.statement, Average | Tags | Tag | Sit)
     });
     for call in &mut calls {
         call.look = if call.look == Look::Rows { Look::Rows } else { Look::Nothing };

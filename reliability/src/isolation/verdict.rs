@@ -1,6 +1,7 @@
 //! Executes the committed transactions again, one after the other, on plain SQLite in memory, and compares
 //! what each saw, and what is in the file at last.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use manyhands::Value;
 use manyhands_sqlite::{Connection, Error, OpenMode, Statement as Compiled, Step, ValueRef};
 
-use super::call::{Call, INSERT_WITH_ID, Look, SCHEMA, Seen, Statement};
+use super::call::{Call, Look, SCHEMA, Seen, Statement};
 use super::dice::{Id, Kind};
 use super::log::{End, Told};
 use crate::shell;
@@ -17,7 +18,7 @@ use crate::shell;
 const FINDINGS_MAX: usize = 5;
 
 /// Everything in the tables, as lines; the ids of `history` and `born` are read on their own.
-const DUMP: [&str; 7] = [
+const DUMP: [&str; 9] = [
     "SELECT 'history ' || n || ' ' || high || ' ' || low FROM history ORDER BY n",
     "SELECT 'account ' || id || ' ' || owner || ' ' || cents || ' ' || high || ' ' || low \
      FROM account ORDER BY id",
@@ -25,6 +26,9 @@ const DUMP: [&str; 7] = [
      FROM item ORDER BY id",
     "SELECT 'tag ' || k || ' ' || quote(n) FROM tag ORDER BY k",
     "SELECT 'total ' || k || ' ' || cents FROM total ORDER BY k",
+    "SELECT 'seat ' || id || ' ' || n FROM seat ORDER BY id",
+    "SELECT 'member ' || id || ' ' || kind || ' ' || n || ' ' || high || ' ' || low || ' ' || part \
+     FROM member ORDER BY id",
     "SELECT 'note ' || docid || ' ' || w FROM note ORDER BY docid",
     "SELECT 'born ' || id || ' ' || high || ' ' || low || ' ' || part FROM born ORDER BY id",
 ];
@@ -34,7 +38,7 @@ const DUMP: [&str; 7] = [
 pub struct Found {
     /// In the order of their numbers.
     pub history: Vec<(i64, Id)>,
-    /// The id of each item, by its transaction and part.
+    /// The id of each item and member, by its transaction and part.
     pub born: HashMap<(Id, i64), i64>,
     pub dump: Vec<String>,
     /// What is not sound by itself.
@@ -49,7 +53,9 @@ impl Found {
             text.lines().map(|line| row(line).context("a row of numbers")).collect()
         };
         let history = numbers("SELECT n, high, low FROM history ORDER BY n")?;
-        let born = numbers("SELECT id, high, low, part FROM born")?;
+        let born = numbers(
+            "SELECT id, high, low, part FROM born UNION ALL SELECT id, high, low, part FROM member",
+        )?;
         let mut unsound = Vec::new();
         let integrity = shell::run(database, &["PRAGMA integrity_check"])?;
         if integrity.trim() != "ok" {
@@ -76,8 +82,8 @@ impl Found {
 /// Plain SQLite that performs calls.
 pub struct Model {
     connection: Connection,
-    compiled: Vec<Option<Compiled>>,
-    insert_with_id: Compiled,
+    /// By their SQL.
+    compiled: HashMap<&'static str, Compiled>,
     begin: Compiled,
     commit: Compiled,
 }
@@ -93,8 +99,7 @@ impl Model {
     pub fn on(connection: Connection) -> Result<Model> {
         let compile = |sql: &str| connection.prepare_one(sql).map_err(own);
         Ok(Model {
-            compiled: Statement::ALL.iter().map(|_| None).collect(),
-            insert_with_id: compile(INSERT_WITH_ID)?,
+            compiled: HashMap::new(),
             begin: compile("BEGIN")?,
             commit: compile("COMMIT")?,
             connection,
@@ -109,18 +114,12 @@ impl Model {
         run_to_end(&mut self.commit)
     }
 
-    /// Performs a call; an item gets `id`, if there is one.
+    /// Performs a call; an item or a member gets `id`, if there is one.
     pub fn perform(&mut self, call: &Call, id: Option<i64>) -> Result<Seen> {
-        let statement = call.statement;
-        let compiled = match id {
-            Some(_) => &mut self.insert_with_id,
-            None => {
-                let place = &mut self.compiled[statement as usize];
-                if place.is_none() {
-                    *place = Some(self.connection.prepare_one(statement.sql()).map_err(own)?);
-                }
-                place.as_mut().context("just compiled")?
-            }
+        let sql = id.and_then(|_| call.statement.with_id()).unwrap_or(call.statement.sql());
+        let compiled = match self.compiled.entry(sql) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.connection.prepare_one(sql).map_err(own)?),
         };
         let values: Vec<_> = call.values.iter().copied().chain(id).map(ValueRef::Integer).collect();
         compiled.bind_all(values.into_iter()).map_err(own)?;
@@ -253,7 +252,7 @@ fn ends_are_true<'a>(
             Some((_, End::Conflict(text))) => {
                 verdict.conflicts += 1;
                 let is_blind =
-                    |call: &Call| call.look == Look::Nothing && call.statement != Statement::Tag;
+                    |call: &Call| call.look == Look::Nothing && !call.statement.may_fail();
                 if !told.kind.may_conflict() || only_reads || told.calls.iter().all(is_blind) {
                     say(&format!("cannot conflict, and did: {text}"));
                 }
@@ -344,7 +343,7 @@ fn follow(
     verdict.checked += 1;
     for (index, call) in told.calls.iter().enumerate() {
         let seen = told.seen.get(index);
-        let id = call.statement.inserts_item().then(|| id_of(call, seen, found, index));
+        let id = call.statement.with_id().map(|_| id_of(call, seen, found, index));
         let now = model.perform(call, id)?;
         // One that was killed looked at nothing.
         if let Some(seen) = seen {
@@ -364,7 +363,7 @@ fn follow(
     Ok(())
 }
 
-/// The id that an item got: as the file says, or as its transaction saw before it took it back.
+/// The id that an item or a member got: as the file says, or as its transaction saw before it took it back.
 fn id_of(call: &Call, seen: Option<&Seen>, found: &Found, index: usize) -> i64 {
     let [_, _, high, low, part] = call.values[..] else { return 0 };
     let saw = || match seen? {

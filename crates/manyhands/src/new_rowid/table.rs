@@ -51,6 +51,24 @@ impl Table {
     }
 }
 
+/// How SQL can name the rowid of a table of the schema `main`, if it has rowids; `None` when columns have taken all its
+/// names.
+///
+/// # Errors
+/// As SQLite fails to read the schema.
+pub(crate) fn rowid_alias(
+    connection: &Connection,
+    table: &str,
+) -> Result<Option<&'static str>, sqlite::Error> {
+    let mut list = connection.prepare_one(&format!("PRAGMA main.table_xinfo({})", quote(table)))?;
+    let mut free = ALIASES.to_vec();
+    while list.step()? == Step::Row {
+        let column = text(&mut list, 1);
+        free.retain(|alias| !alias.eq_ignore_ascii_case(&column));
+    }
+    Ok(free.first().copied())
+}
+
 /// SQLite's names of the rowid, each until a column takes it (<https://sqlite.org/rowidtable.html>).
 const ALIASES: [&str; 3] = ["rowid", "oid", "_rowid_"];
 

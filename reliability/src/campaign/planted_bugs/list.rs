@@ -219,6 +219,16 @@ pub const BUGS: &[Bug] = &[
         &["test manyhands isolation::cursors"],
     ),
     quick(
+        "kept-back-forgotten",
+        "what a transaction has kept back is not executed before its next statement",
+        &[PAIR],
+    ),
+    quick(
+        "kept-back-unseen",
+        "an INSERT is kept back though its id is taken, an UPDATE though there is no such row",
+        &[ALONE],
+    ),
+    quick(
         "conflict-stays",
         "what a replay did before it found the conflict is not undone",
         &[ALONE],

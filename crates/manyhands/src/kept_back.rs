@@ -1,0 +1,302 @@
+//! Writes of a transaction that need not be executed before it commits, since it is certain what comes of them.
+//!
+//! What a transaction writes on its fork is executed once more where it takes effect, if others have committed
+//! meanwhile. Of an INSERT with an id that its snapshot has no row for, and of an UPDATE of the row that has an id,
+//! the caller learns that one row was changed, and no more, if SQLite's program of the statement can fail with
+//! nothing else ([`crate::program`]). Such a statement is kept back: it goes into the log with what its caller has
+//! seen, and is executed
+//!
+//! | when                                                       | where                                      |
+//! |------------------------------------------------------------|--------------------------------------------|
+//! | the transaction executes another statement, or reads       | on the fork, before that                   |
+//! | it moves to its turn                                       | there                                      |
+//! | it commits, and nobody else has committed meanwhile        | in the turn that it takes for that         |
+//! | it commits, and others have                                | with its log, by the leader, as ever       |
+//!
+//! What can go wrong: a statement on the fork that was not preceded by what is kept back. So whatever a transaction on
+//! a fork does comes by [`Connection::execute_kept_back`], or moves it to its turn.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use manyhands_queue::planted;
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+
+use crate::Error;
+use crate::certain::Certainty;
+use crate::connection::Connection;
+use crate::ids::GivenIds;
+use crate::limits;
+use crate::new_rowid;
+use crate::observe::Observer;
+use crate::optimistic::Optimistic;
+use crate::prepared::{Prepared, Uses};
+use crate::program::{NamedRow, Program};
+use crate::request::Counts;
+use crate::routing::Route;
+use crate::row::{Outcome, Tally, bytes_of};
+use crate::tables::table_key;
+
+/// What the open transaction has logged and not executed.
+#[derive(Debug)]
+pub(crate) struct KeptBack {
+    /// The places in the log.
+    entries: Vec<usize>,
+    /// The ids of the rows that they add, by the keys of their tables.
+    added: HashMap<u64, BTreeSet<i64>>,
+    /// What the session had counted before.
+    before: Counts,
+}
+
+/// A row that a statement adds or changes.
+struct Row {
+    /// The key of its table.
+    table: u64,
+    id: i64,
+    is_added: bool,
+    /// Its id, if that was reserved for it.
+    given: GivenIds,
+}
+
+/// Looks up rows of one table by their ids.
+#[derive(Debug)]
+pub(crate) struct RowLookup {
+    /// The first id from a number on.
+    next: Statement,
+    table: u64,
+    free: Option<Free>,
+}
+
+/// Ids without a row.
+#[derive(Debug)]
+struct Free {
+    at: Moment,
+    first: i64,
+    last: i64,
+}
+
+/// What a transaction on a fork reads is the same as long as this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moment {
+    snapshot: u64,
+    executed: usize,
+}
+
+impl Connection {
+    /// Logs a write of the open transaction on a fork without executing it, if it is certain that it changes one row,
+    /// and nothing else.
+    pub(crate) fn keep_back(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Option<Outcome> {
+        if !self.may_keep_back(prepared, values) {
+            return None;
+        }
+        self.foresee_row(prepared);
+        let row = self.row_of(prepared, values)?;
+        let before = self.counts();
+        let mut now = Counts { changes: 1, total_changes: before.total_changes + 1, ..before };
+        if row.is_added {
+            now.last_insert_rowid = row.id;
+        }
+        self.continue_session(now);
+        self.given_ids = row.given;
+        let tally = Tally::new(1, now.last_insert_rowid);
+        self.log(prepared, values, Observer::default().finish(true), Some(&tally));
+        let optimistic = self.optimistic.as_mut()?;
+        let nothing = || KeptBack { entries: Vec::new(), added: HashMap::new(), before };
+        let kept = optimistic.kept_back.get_or_insert_with(nothing);
+        kept.entries.push(optimistic.log.entries().len() - 1);
+        if row.is_added {
+            kept.added.entry(row.table).or_default().insert(row.id);
+        }
+        Some(Outcome { rows: Vec::new(), tally })
+    }
+
+    fn may_keep_back(&self, prepared: &Prepared, values: &[Value]) -> bool {
+        let Some(optimistic) = &self.optimistic else { return false };
+        let log = &optimistic.log;
+        let bytes = bytes_of(values);
+        let kept = optimistic.kept_back.as_ref().map_or(0, |kept| kept.entries.len());
+        // One that loads in bulk is to take its turn, if that is free.
+        let is_burst = optimistic.cautious
+            && log.entries().len() + 1 == limits::BURST_STATEMENTS
+            && !optimistic.queue.is_led();
+        matches!(prepared.uses, Uses::Again | Uses::Known)
+            && prepared.route == Route::Request
+            && prepared.columns.is_empty()
+            && !prepared.is_stale()
+            && self.may_travel()
+            // Nothing that could be called, and no setting that would make it fail.
+            && self.as_new
+            && !optimistic.at_home
+            && !is_burst
+            && kept < limits::KEPT_BACK_MAX
+            && bytes <= limits::CERTAIN_BYTES_MAX
+            && log.bytes() + bytes <= self.settings.fork_bytes_max / 4
+            && !self.writes_with_blob()
+    }
+
+    /// Sees to it that it is known what is certain of a statement, and that rows can be looked up if it is about one.
+    fn foresee_row(&mut self, prepared: &mut Prepared) {
+        if prepared.certainty.is_none() {
+            // It may have been compiled for an older schema.
+            let sql = Arc::clone(&prepared.sql);
+            let Ok((Some(again), _)) = self.compile(&sql) else { return };
+            *prepared = *again;
+            (prepared.sql, prepared.uses) = (sql, Uses::Again);
+            self.look_at(prepared);
+        }
+        let Some(certainty) = &mut prepared.certainty else { return };
+        let Some(unfailing) = &mut certainty.unfailing else { return };
+        if let (Some(row), None) = (&unfailing.row, &certainty.lookup) {
+            let _own = self.own_statements();
+            let lookup = RowLookup::of(self.sqlite(), row, certainty.schema);
+            certainty.lookup = lookup.ok().flatten().map(Box::new);
+            if certainty.lookup.is_none() {
+                unfailing.row = None;
+            }
+        }
+    }
+
+    /// The row that a statement adds or changes with these values, and no other.
+    fn row_of(&mut self, prepared: &mut Prepared, values: &[Value]) -> Option<Row> {
+        let given_all = values.len() == prepared.statement.parameter_count();
+        let Certainty { schema, unfailing, lookup } = prepared.certainty.as_mut()?;
+        let unfailing = unfailing.as_mut().filter(|it| given_all && it.with(values))?;
+        let Some(named) = &unfailing.row else {
+            let schema = *schema;
+            return if unfailing.adds_one_row { self.new_row(prepared, schema) } else { None };
+        };
+        let NamedRow { parameter, is_added, .. } = *named;
+        let lookup = lookup.as_mut()?;
+        let &Value::Integer(id) = values.get(parameter)? else { return None };
+        let optimistic = self.optimistic.as_ref()?;
+        let kept = optimistic.kept_back.as_ref();
+        let executed = optimistic.log.entries().len() - kept.map_or(0, |kept| kept.entries.len());
+        let at = Moment { snapshot: self.open().ids.snapshot(), executed };
+        let table = lookup.table;
+        let is_there =
+            kept.and_then(|it| it.added.get(&table)).is_some_and(|ids| ids.contains(&id)) || {
+                let _own = self.own_statements();
+                let found = lookup.finds(id, at);
+                if found.is_none() {
+                    // It is executed, and SQLite compiles it again, if that is why.
+                    unfailing.row = None;
+                }
+                found?
+            };
+        let is_one = is_there != is_added || planted("kept-back-unseen");
+        is_one.then(|| Row { table, id, is_added, given: GivenIds::default() })
+    }
+
+    /// The row that an INSERT adds which leaves its id to SQLite.
+    fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<Row> {
+        let file = self.file.as_ref()?;
+        let Optimistic { queue, kept_back, .. } = &**self.optimistic.as_ref()?;
+        let open = self.open();
+        let _own = open.compiler.hooks.own();
+        let known = (&prepared.facts, &*prepared.columns);
+        let insert = open.insert_with_ids(&mut prepared.rewriting, &prepared.sql, known)?;
+        if !insert.is_of_schema(schema) {
+            return None;
+        }
+        let table = insert.key();
+        let added = kept_back.as_ref().and_then(|it| it.added.get(&table)?.last().copied());
+        let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
+        let given = insert.given(vec![id], &file.counted, queue, &open.sqlite);
+        Some(Row { table, id, is_added: true, given })
+    }
+
+    /// Executes on the fork what was kept back, before something else is executed there.
+    ///
+    /// # Errors
+    /// As SQLite fails. The transaction is rolled back then: its caller was told that all this was executed.
+    pub(crate) fn execute_kept_back(&mut self) -> Result<(), Error> {
+        if self.optimistic.as_ref().is_none_or(|it| it.kept_back.is_none()) {
+            return Ok(());
+        }
+        self.drain_cursors()?;
+        match self.step_kept_back() {
+            Ok(()) => self.keep_within_limits(true),
+            // All of the log is executed there.
+            Err(_) if self.fork_has_overflowed() => self.escalate(false),
+            Err(error) => {
+                self.roll_back_quietly();
+                Err(error)
+            }
+        }
+    }
+
+    /// The same on a fork that has become SQLite's own transaction, too, which keeps within no limits.
+    pub(crate) fn step_kept_back(&mut self) -> Result<(), Error> {
+        let Some(kept) = self.optimistic.as_mut().and_then(|it| it.kept_back.take()) else {
+            return Ok(());
+        };
+        self.continue_session(kept.before);
+        if planted("kept-back-forgotten") {
+            return Ok(());
+        }
+        for place in kept.entries {
+            let Some(log) = self.optimistic.as_ref().map(|it| &it.log) else { return Ok(()) };
+            let Some(entry) = log.entries().get(place) else { return Ok(()) };
+            let sql = Arc::clone(&entry.sql);
+            let values: Vec<Value> = log.values(entry).map(Value::from).collect();
+            let (then, ids) = (entry.counted(), entry.given.ids.clone());
+            let mut prepared = self.take_prepared(&sql)?;
+            self.ids_to_give = ids;
+            let executed = self.step(&mut prepared, &values);
+            self.put_back(prepared);
+            self.given_ids = GivenIds::default();
+            if !executed?.tally.counted().equals(&then) {
+                return Err(Error::refused(format!("{sql} was not what it was foreseen to be")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RowLookup {
+    /// `None` for a table whose rows have no ids that could be named, and if the schema is not the one with this number.
+    fn of(
+        sqlite: &sqlite::Connection,
+        row: &NamedRow,
+        schema: i64,
+    ) -> Result<Option<RowLookup>, sqlite::Error> {
+        let Some(id) = new_rowid::rowid_alias(sqlite, &row.table)? else { return Ok(None) };
+        let table = new_rowid::quote(&row.table);
+        let sql = format!("SELECT {id} FROM main.{table} WHERE {id} >= ?1 ORDER BY {id} LIMIT 1");
+        let next = sqlite.prepare_one(&sql)?;
+        let is_of_schema = Program::of(sqlite, &sql)?.schema() == Some(schema);
+        let table = table_key(&row.table.to_ascii_lowercase());
+        Ok(is_of_schema.then_some(RowLookup { next, table, free: None }))
+    }
+
+    /// Whether a row has this id. `None` if that cannot be known, for a schema that is not the one that the lookup was
+    /// made for.
+    fn finds(&mut self, id: i64, at: Moment) -> Option<bool> {
+        let is_free = |it: &Free| it.at == at && (it.first..=it.last).contains(&id);
+        if self.free.as_ref().is_some_and(is_free) {
+            return Some(false);
+        }
+        self.next.bind(1, ValueRef::Integer(id)).ok()?;
+        let step = self.next.step();
+        let found = match (&step, self.next.column(0)) {
+            (Ok(Step::Row), ValueRef::Integer(found)) => Some(found),
+            _ => None,
+        };
+        self.next.reset();
+        step.ok()?;
+        if self.next.recompilations() != 0 {
+            return None;
+        }
+        if found != Some(id) {
+            self.free = Some(Free { at, first: id, last: found.map_or(i64::MAX, |next| next - 1) });
+        }
+        Some(found == Some(id))
+    }
+}
+
+#[cfg(test)]
+mod tests;
