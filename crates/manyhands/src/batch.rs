@@ -85,7 +85,7 @@ fn execute_batch(
     let executor = guard.get();
     let mut bytes = Vec::new();
     lead.peek(first, &mut bytes);
-    let Some(session) = request::decode(&bytes).map(|request| request.session) else {
+    let Some(session) = request::decode_session(&bytes) else {
         // Not a request of ours: its owner, if there is one, shall see to it.
         lead.demand_turn(first);
         return Ok(Duration::ZERO);

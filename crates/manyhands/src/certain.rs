@@ -134,7 +134,7 @@ impl Connection {
 
     /// Finds out what is certain of a statement that was compiled just now.
     pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
-        let counts = self.counts();
+        let counts = self.counts_here();
         prepared.certainty = self.certainty_of(prepared);
         // To look at the program of a write sets what `changes()` tells.
         self.continue_session(counts);

@@ -228,13 +228,13 @@ impl Connection {
     /// The rowid of the last insert of this connection, wherever it was executed.
     pub fn last_insert_rowid(&self) -> i64 {
         self.note_question(Tally::LAST_INSERT_ROWID);
-        self.sqlite().last_insert_rowid()
+        self.counts().last_insert_rowid
     }
 
     /// Rows changed by the last INSERT, UPDATE or DELETE of this connection.
     pub fn changes(&self) -> i64 {
         self.note_question(Tally::CHANGES);
-        self.open().counters.changes(self.sqlite().changes(), self.sqlite().total_changes())
+        self.counts().changes
     }
 
     /// Rows changed by this connection since it was made, by triggers and foreign key actions too. What a
@@ -242,7 +242,7 @@ impl Connection {
     /// on this connection.
     pub fn total_changes(&self) -> i64 {
         self.note_question_of_all();
-        self.open().counters.total_changes(self.sqlite().total_changes())
+        self.counts().total_changes
     }
 
     /// True while nobody else can write, since this connection holds the turn.

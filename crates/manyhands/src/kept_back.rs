@@ -16,7 +16,6 @@
 //! What can go wrong: a statement on the fork that was not preceded by what is kept back. So whatever a transaction on
 //! a fork does comes by [`Connection::execute_kept_back`], or moves it to its turn.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use manyhands_queue::planted;
@@ -42,11 +41,14 @@ use crate::tables::table_key;
 pub(crate) struct KeptBack {
     /// The places in the log.
     entries: Vec<usize>,
-    /// The ids of the rows that they add, by the keys of their tables.
-    added: HashMap<u64, BTreeSet<i64>>,
-    /// What the session had counted before.
-    before: Counts,
+    added: Added,
+    /// What the session has counted with them.
+    pub(crate) now: Counts,
 }
+
+/// The ids of rows that are added, in their order, each with the key of its table.
+#[derive(Debug, Default)]
+struct Added(Vec<(u64, Vec<i64>)>);
 
 /// A row that a statement adds or changes.
 struct Row {
@@ -95,21 +97,21 @@ impl Connection {
         }
         self.foresee_row(prepared);
         let row = self.row_of(prepared, values)?;
-        let before = self.counts();
-        let mut now = Counts { changes: 1, total_changes: before.total_changes + 1, ..before };
+        let mut now = self.counts();
+        (now.changes, now.total_changes) = (1, now.total_changes + 1);
         if row.is_added {
             now.last_insert_rowid = row.id;
         }
-        self.continue_session(now);
         self.given_ids = row.given;
         let tally = Tally::new(1, now.last_insert_rowid);
         self.log(prepared, values, Observer::default().finish(true), Some(&tally));
         let optimistic = self.optimistic.as_mut()?;
-        let nothing = || KeptBack { entries: Vec::new(), added: HashMap::new(), before };
+        let nothing = || KeptBack { entries: Vec::new(), added: Added::default(), now };
         let kept = optimistic.kept_back.get_or_insert_with(nothing);
+        kept.now = now;
         kept.entries.push(optimistic.log.entries().len() - 1);
         if row.is_added {
-            kept.added.entry(row.table).or_default().insert(row.id);
+            kept.added.insert(row.table, row.id);
         }
         Some(Outcome { rows: Vec::new(), tally })
     }
@@ -177,16 +179,15 @@ impl Connection {
         let executed = optimistic.log.entries().len() - kept.map_or(0, |kept| kept.entries.len());
         let at = Moment { snapshot: self.open().ids.snapshot(), executed };
         let table = lookup.table;
-        let is_there =
-            kept.and_then(|it| it.added.get(&table)).is_some_and(|ids| ids.contains(&id)) || {
-                let _own = self.own_statements();
-                let found = lookup.finds(id, at);
-                if found.is_none() {
-                    // It is executed, and SQLite compiles it again, if that is why.
-                    unfailing.row = None;
-                }
-                found?
-            };
+        let is_there = kept.is_some_and(|kept| kept.added.contains(table, id)) || {
+            let _own = self.own_statements();
+            let found = lookup.finds(id, at);
+            if found.is_none() {
+                // It is executed, and SQLite compiles it again, if that is why.
+                unfailing.row = None;
+            }
+            found?
+        };
         let is_one = is_there != is_added || planted("kept-back-unseen");
         is_one.then(|| Row { table, id, is_added, given: GivenIds::default() })
     }
@@ -203,7 +204,7 @@ impl Connection {
             return None;
         }
         let table = insert.key();
-        let added = kept_back.as_ref().and_then(|it| it.added.get(&table)?.last().copied());
+        let added = kept_back.as_ref().and_then(|it| it.added.highest(table));
         let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
         let given = insert.given(vec![id], &file.counted, queue, &open.sqlite);
         Some(Row { table, id, is_added: true, given })
@@ -234,7 +235,6 @@ impl Connection {
         let Some(kept) = self.optimistic.as_mut().and_then(|it| it.kept_back.take()) else {
             return Ok(());
         };
-        self.continue_session(kept.before);
         if planted("kept-back-forgotten") {
             return Ok(());
         }
@@ -254,6 +254,30 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+impl Added {
+    fn insert(&mut self, table: u64, id: i64) {
+        let place = self.0.iter().position(|(key, _)| *key == table);
+        let place = place.unwrap_or_else(|| {
+            self.0.push((table, Vec::new()));
+            self.0.len() - 1
+        });
+        let ids = &mut self.0[place].1;
+        ids.insert(ids.partition_point(|&other| other < id), id);
+    }
+
+    fn of(&self, table: u64) -> &[i64] {
+        self.0.iter().find(|(key, _)| *key == table).map_or(&[], |(_, ids)| ids)
+    }
+
+    fn contains(&self, table: u64, id: i64) -> bool {
+        self.of(table).binary_search(&id).is_ok()
+    }
+
+    fn highest(&self, table: u64) -> Option<i64> {
+        self.of(table).last().copied()
     }
 }
 

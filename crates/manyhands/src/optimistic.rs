@@ -85,6 +85,12 @@ impl Connection {
 
     /// What the session has counted, without a question that would count as seen.
     pub(crate) fn counts(&self) -> Counts {
+        let kept_back = self.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
+        kept_back.map_or_else(|| self.counts_here(), |kept| kept.now)
+    }
+
+    /// The same, by what this connection has executed.
+    pub(crate) fn counts_here(&self) -> Counts {
         let total_here = self.sqlite().total_changes();
         Counts {
             changes: self.open().counters.changes(self.sqlite().changes(), total_here),
@@ -95,11 +101,12 @@ impl Connection {
 
     /// The transaction is over, or goes on in its turn: this gives the log.
     pub(crate) fn end_optimistic(&mut self) -> Option<Box<Optimistic>> {
-        let ended = self.optimistic.take();
-        if ended.is_some() {
-            self.sqlite().arm_fork(false);
+        let ended = self.optimistic.take()?;
+        self.sqlite().arm_fork(false);
+        if let Some(kept) = &ended.kept_back {
+            self.continue_session(kept.now);
         }
-        ended
+        Some(ended)
     }
 
     /// Executes a statement of a transaction on a fork.

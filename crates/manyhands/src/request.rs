@@ -68,6 +68,7 @@ pub(crate) struct Origin {
 /// One or more statements, which take effect together or not at all.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
+    /// In its bytes, too, the first: see [`decode_session`].
     pub(crate) session: Session,
     /// What the session had counted before.
     pub(crate) before: Counts,
@@ -209,6 +210,11 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
     postcard::from_bytes(unseal(bytes)?).ok()
 }
 
+/// The settings of the request in `bytes`, which are its beginning; `None` when they are none.
+pub(crate) fn decode_session(bytes: &[u8]) -> Option<Session> {
+    postcard::take_from_bytes(unseal(bytes)?).ok().map(|(session, _)| session)
+}
+
 /// The answer's bytes; `None` when they are more than `room`.
 pub(crate) fn encode_answer(answer: &Answer, room: usize, into: &mut Vec<u8>) -> Option<()> {
     encode_within(answer, room, into)
@@ -291,6 +297,7 @@ mod tests {
                 prop_assert!(bytes.len() <= manyhands_queue::REQUEST_BYTES_MAX);
                 let back = decode(&bytes).expect("decodes");
                 prop_assert_eq!(format!("{:?}", back), format!("{:?}", request));
+                prop_assert_eq!(decode_session(&bytes), Some(session));
                 for (statement, (sql, ..)) in back.statements.iter().zip(&statements) {
                     prop_assert_eq!(back.texts[statement.text as usize], sql);
                 }

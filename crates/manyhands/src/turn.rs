@@ -184,7 +184,7 @@ impl Connection {
         {
             return result;
         }
-        let counts = self.counts();
+        let counts = self.counts_here();
         let own = self.own_statements();
         let open = self.open_mut();
         if open.sqlite.is_autocommit() {
