@@ -103,7 +103,7 @@ impl Connection {
         let given_all = values.len() == prepared.statement.parameter_count();
         let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
         let foreseen = unfailing
-            .filter(|it| given_all && it.with(values) && !it.may_be_taken())
+            .filter(|it| given_all && it.with(values) && !it.may_be_taken() && !it.returns_id)
             .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success });
         self.put_back(prepared);
         foreseen
@@ -147,7 +147,7 @@ impl Connection {
         let _own = self.own_statements();
         let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
         let schema = program.schema().or(self.open().schema.number)?;
-        let travels = prepared.route == Route::Request && prepared.columns.is_empty();
+        let travels = prepared.route == Route::Request;
         let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
         let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
         Some(Certainty { schema, unfailing, lookup: None })

@@ -33,7 +33,7 @@ use crate::prepared::{Prepared, Uses};
 use crate::program::{NamedRow, Program};
 use crate::request::Counts;
 use crate::routing::Route;
-use crate::row::{Outcome, Tally, bytes_of};
+use crate::row::{Outcome, Row as ShownRow, Tally, bytes_of};
 use crate::tables::table_key;
 
 /// What the open transaction has logged and not executed.
@@ -104,7 +104,13 @@ impl Connection {
         }
         self.given_ids = row.given;
         let tally = Tally::new(1, now.last_insert_rowid);
-        self.log(prepared, values, Observer::default().finish(true), Some(&tally));
+        let mut rows = Vec::new();
+        let mut observer = Observer::default();
+        if !prepared.columns.is_empty() {
+            rows.push(ShownRow::new(Arc::clone(&prepared.columns), vec![Value::Integer(row.id)]));
+            observer.row(rows[0].values());
+        }
+        self.log(prepared, values, observer.finish(true), Some(&tally));
         let optimistic = self.optimistic.as_mut()?;
         let nothing = || KeptBack { entries: Vec::new(), added: Added::default(), now };
         let kept = optimistic.kept_back.get_or_insert_with(nothing);
@@ -113,7 +119,7 @@ impl Connection {
         if row.is_added {
             kept.added.insert(row.table, row.id);
         }
-        Some(Outcome { rows: Vec::new(), tally })
+        Some(Outcome { rows, tally })
     }
 
     fn may_keep_back(&self, prepared: &Prepared, values: &[Value]) -> bool {
@@ -127,7 +133,6 @@ impl Connection {
             && !optimistic.queue.is_led();
         matches!(prepared.uses, Uses::Again | Uses::Known)
             && prepared.route == Route::Request
-            && prepared.columns.is_empty()
             && !prepared.is_stale()
             && self.may_travel()
             // Nothing that could be called, and no setting that would make it fail.
@@ -195,7 +200,7 @@ impl Connection {
     /// The row that an INSERT adds which leaves its id to SQLite.
     fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<Row> {
         let file = self.file.as_ref()?;
-        let Optimistic { queue, kept_back, .. } = &**self.optimistic.as_ref()?;
+        let Optimistic { queue, kept_back, cautious, leaders, .. } = &**self.optimistic.as_ref()?;
         let open = self.open();
         let _own = open.compiler.hooks.own();
         let known = (&prepared.facts, &*prepared.columns);
@@ -207,6 +212,12 @@ impl Connection {
         let added = kept_back.as_ref().and_then(|it| it.added.highest(table));
         let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
         let given = insert.given(vec![id], &file.counted, queue, &open.sqlite);
+        let shows = !prepared.columns.is_empty();
+        if shows && *cautious && !given.stay_for(*leaders) {
+            // It must not change any more: the transaction takes its turn.
+            queue.give_back_id(table, id);
+            return None;
+        }
         Some(Row { table, id, is_added: true, given })
     }
 

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 
 use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef};
 
+mod one_row;
+
+pub(crate) use one_row::NamedRow;
+
 /// One instruction of a program.
 struct Instruction {
     name: String,
@@ -27,20 +31,10 @@ pub(crate) struct Unfailing {
     pub(crate) adds_one_row: bool,
     /// The one row that it is about, if a parameter names that.
     pub(crate) row: Option<NamedRow>,
+    /// It returns one row: the id of that which it adds.
+    pub(crate) returns_id: bool,
     /// It is so if these parameters are what they must be; the first has index 0.
     needs: Box<[(usize, Need)]>,
-}
-
-/// A row by its id.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NamedRow {
-    /// The table's name, of the schema `main`.
-    pub(crate) table: String,
-    /// The parameter that is the id; the first has index 0.
-    pub(crate) parameter: usize,
-    /// It is added, and the statement fails if there is one. Otherwise it is changed, and if there is none,
-    /// nothing is.
-    pub(crate) is_added: bool,
 }
 
 /// What a parameter must be.
@@ -86,15 +80,6 @@ enum Given {
     Copy(i64),
     /// Anything, NULL included.
     Unknown,
-}
-
-/// The test of a new row's id, and what comes of it if there is such a row.
-#[derive(Clone, Copy)]
-struct Taken {
-    /// The address of the instruction that ends the program then, behind the test.
-    fails_at: usize,
-    /// The register of the id.
-    id: i64,
 }
 
 /// What each register is given, by all instructions that write it, and their addresses.
@@ -176,81 +161,13 @@ impl Program {
             }
         }
         let adds_one_row = self.adds_one_row(taken);
-        let (parameter, is_added) = match taken {
-            Some(_) if !adds_one_row => return None,
-            Some(taken) => (self.parameter_in(&registers, taken.id, taken.fails_at), true),
-            None => (self.changes_row(&registers), false),
-        };
-        if is_added && parameter.is_none() {
+        let row = self.named_row(&registers, taken);
+        let returns_id = self.returns_id()?;
+        // What else it shows, or fails with, is not known here.
+        if returns_id && !adds_one_row || taken.is_some() && (!adds_one_row || row.is_none()) {
             return None;
         }
-        let row = parameter.and_then(|parameter| {
-            let (_, row) = self.counting().next()?;
-            Some(NamedRow { table: row.p4.clone(), parameter, is_added })
-        });
-        Some(Unfailing { adds_one_row, row, needs: needs.into() })
-    }
-
-    /// Where it fails for nothing but that a row with this id is there.
-    fn taken(&self) -> Option<Taken> {
-        const PRIMARY_KEY: i64 = 1555;
-        const ROWID: i64 = 2579;
-        /// In P2 of a Halt: the statement alone is undone.
-        const ABORT: i64 = 2;
-        let mut failing = self.named("Halt").filter(|(_, it)| it.p[0] != 0);
-        let (Some((fails_at, halt)), None) = (failing.next(), failing.next()) else { return None };
-        let is_for_id = matches!(halt.p[0], PRIMARY_KEY | ROWID) && halt.p[1] == ABORT;
-        let test = fails_at.checked_sub(1).map(|before| &self.0[before])?;
-        let passes = usize::try_from(test.p[1]) == Ok(fails_at + 1);
-        let is_taken =
-            is_for_id && test.name == "NotExists" && passes && !self.is_entered(fails_at);
-        is_taken.then_some(Taken { fails_at, id: test.p[2] })
-    }
-
-    /// The one parameter that may be in a register at an address, or a new id.
-    fn parameter_in(&self, registers: &Registers, register: i64, address: usize) -> Option<usize> {
-        let given = self.given(registers, register, address)?;
-        let mut parameters = given.iter().filter(|it| **it != Given::Integer);
-        match (parameters.next(), parameters.next()) {
-            (Some(Given::Parameter(index)), None) => Some(*index),
-            _ => None,
-        }
-    }
-
-    /// The parameter that is the id of the one row that it changes, if there is one: it looks for that, and goes on
-    /// without a branch.
-    fn changes_row(&self, registers: &Registers) -> Option<usize> {
-        let beginning = self.0.iter().position(|it| it.name == "Transaction")?;
-        let mut counting = self.counting();
-        let (Some((changed, row)), None) = (counting.next(), counting.next()) else { return None };
-        let mut found = None;
-        for (address, instruction) in self.0[..changed].iter().enumerate() {
-            let [_, target, register] = instruction.p;
-            match instruction.name.as_str() {
-                "SeekRowid" if found.is_none() && instruction.p[0] == row.p[0] => {
-                    let given = self.given(registers, register, address)?;
-                    let [Given::Parameter(index)] = *given else { return None };
-                    found = Some(index);
-                }
-                // The id of the row that was found, which no NULL is.
-                "IsNull" if found.is_some() && instruction.p[0] == row.p[2] => {
-                    let mut writers = registers.get(&row.p[2])?.iter().map(|&(writer, _)| writer);
-                    let last = writers.rfind(|writer| *writer < address)?;
-                    if self.0[last].name != "Rowid" {
-                        return None;
-                    }
-                }
-                "Init" if usize::try_from(target) == Ok(beginning) => {}
-                name if jumps(name) || leaves(name) => return None,
-                _ => {}
-            }
-        }
-        // What is prepared once ends where the program goes on.
-        let is_straight = |it: &Instruction| match it.name.as_str() {
-            "Goto" => it.p[1] == 1,
-            name => !jumps(name),
-        };
-        self.0[changed..].iter().all(is_straight).then_some(found?)
+        Some(Unfailing { adds_one_row, row, returns_id, needs: needs.into() })
     }
 
     fn named(&self, name: &'static str) -> impl Iterator<Item = (usize, &Instruction)> {
@@ -340,42 +257,6 @@ impl Program {
         let instructions = self.0.iter().enumerate();
         instructions.filter(|(_, it)| it.name == "Insert" && it.p5 & COUNTS != 0)
     }
-
-    /// An instruction that is not known here is one that may change another row, or branch to where the row is not added.
-    fn adds_one_row(&self, taken: Option<Taken>) -> bool {
-        let position = |name: &str| self.0.iter().position(|it| it.name == name);
-        let (Some(_), Some(beginning)) = (position("NewRowid"), position("Transaction")) else {
-            return false;
-        };
-        let mut counting = self.counting().map(|(address, _)| address);
-        let (Some(added), None) = (counting.next(), counting.next()) else { return false };
-        self.0.iter().enumerate().all(|(address, instruction)| {
-            let is_row_added = || {
-                let target = usize::try_from(instruction.p[1]).unwrap_or(usize::MAX);
-                match address {
-                    // The program begins at its end, with what is prepared once.
-                    0 => target == beginning,
-                    _ if address > beginning => target > beginning || target == 1,
-                    _ if address > added => target > added && target < beginning,
-                    // It is left out, or it is not.
-                    _ => target > address && target <= added,
-                }
-            };
-            let is_test = taken.is_some_and(|taken| address + 1 == taken.fails_at);
-            match instruction.name.as_str() {
-                "Variable" | "Integer" | "Int64" | "Real" | "String8" | "Blob" | "Null"
-                | "SoftNull" | "Copy" | "SCopy" | "IntCopy" | "AddImm" | "MemMax" | "Affinity"
-                | "MakeRecord" | "NewRowid" | "Rowid" | "Column" | "Insert" | "IdxInsert"
-                | "Close" | "OpenRead" | "OpenWrite" | "Transaction" | "Halt" | "HaltIfNull" => {
-                    true
-                }
-                "Init" | "Goto" | "Next" | "Rewind" | "Le" | "Ne" | "NotNull" => is_row_added(),
-                "NotExists" => is_test,
-                "MustBeInt" => instruction.p[1] == 0,
-                _ => false,
-            }
-        })
-    }
 }
 
 /// The registers that an instruction writes. `None` if it may end the program with an error.
@@ -408,8 +289,8 @@ fn writes_of(instruction: &Instruction) -> Option<Vec<(i64, Given)>> {
         // With P1, it is an error.
         "Halt" if p1 == 0 => Vec::new(),
         "OpenEphemeral" | "Close" | "NullRow" | "Insert" | "IdxInsert" | "Delete" | "IdxDelete"
-        | "Clear" | "SeekScan" | "SeekHit" | "DeferredSeek" | "FinishSeek" | "HaltIfNull"
-        | "Return" | "Noop" => Vec::new(),
+        | "Clear" | "FkCheck" | "ResultRow" | "SeekScan" | "SeekHit" | "DeferredSeek"
+        | "FinishSeek" | "HaltIfNull" | "Return" | "Noop" => Vec::new(),
         name if jumps(name) => Vec::new(),
         _ => return None,
     };

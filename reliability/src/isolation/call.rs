@@ -104,6 +104,7 @@ statements! {
     Move = "UPDATE seat SET n = n + ?2 WHERE id = ?1";
     Seats = "SELECT id, n FROM seat WHERE id BETWEEN ?1 AND ?2";
     Enter = "INSERT INTO member (kind, n, high, low, part) VALUES (?1, ?2, ?3, ?4, ?5)";
+    EnterReturning = "INSERT INTO member (kind, n, high, low, part) VALUES (?1, ?2, ?3, ?4, ?5) RETURNING id";
     Promote = "UPDATE member SET n = n + ?2 WHERE id = ?1";
     Member = "SELECT kind, n FROM member WHERE id = ?1";
     /// From now on an item is also written into another table.
@@ -131,7 +132,7 @@ impl Statement {
             Statement::Insert | Statement::InsertReturning => Some(
                 "INSERT INTO item (kind, n, high, low, part, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             ),
-            Statement::Enter => Some(
+            Statement::Enter | Statement::EnterReturning => Some(
                 "INSERT INTO member (kind, n, high, low, part, id) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             ),
             _ => None,

@@ -196,7 +196,11 @@ fn insert(dice: &mut Rng, id: Id, part: i64) -> Call {
 
 fn enter(dice: &mut Rng, id: Id, part: i64) -> Call {
     let values = vec![dice.i64(0..KINDS), dice.i64(0..100), id.0, id.1, part];
-    call(Statement::Enter, values, if dice.bool() { Look::Nothing } else { Look::Rowid })
+    match dice.u32(0..3) {
+        0 => call(Statement::Enter, values, Look::Nothing),
+        1 => call(Statement::Enter, values, Look::Rowid),
+        _ => call(Statement::EnterReturning, values, Look::Rows),
+    }
 }
 
 fn any_write(dice: &mut Rng, id: Id) -> Call {
