@@ -30,6 +30,8 @@ pub enum Foreseen {
 pub(crate) struct Certainty {
     /// The number of the schema in which it was looked at.
     pub(crate) schema: i64,
+    /// See [`IdFunction::settings`](crate::ids::IdFunction::settings): whether foreign keys are checked is one.
+    settings: u64,
     pub(crate) unfailing: Option<Unfailing>,
     /// `None` when nobody has needed it.
     pub(crate) lookup: Option<Box<RowLookup>>,
@@ -89,6 +91,7 @@ impl Connection {
         let mut prepared = self.look_up(sql).ok()??;
         let schema = self.open().schema.number;
         prepared.certainty.take_if(|it| Some(it.schema) != schema);
+        self.forget_certainty_of_other_settings(&mut prepared);
         if prepared.certainty.is_none() && comes_again(&prepared) {
             let uses = prepared.uses;
             if uses != Uses::None {
@@ -132,6 +135,11 @@ impl Connection {
         true
     }
 
+    pub(crate) fn forget_certainty_of_other_settings(&self, prepared: &mut Prepared) {
+        let settings = self.open().ids.settings();
+        prepared.certainty.take_if(|it| it.settings != settings);
+    }
+
     /// Finds out what is certain of a statement that was compiled just now.
     pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
         let counts = self.counts_here();
@@ -150,7 +158,8 @@ impl Connection {
         let travels = prepared.route == Route::Request;
         let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
         let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
-        Some(Certainty { schema, unfailing, lookup: None })
+        let settings = self.open().ids.settings();
+        Some(Certainty { schema, settings, unfailing, lookup: None })
     }
 
     /// False for a column of this name without DEFAULT, or with a literal that is not NULL.

@@ -290,6 +290,11 @@ impl IdFunction {
         self.settings += 1;
     }
 
+    /// How often it has changed one.
+    pub(crate) fn settings(&self) -> u64 {
+        self.settings
+    }
+
     /// The open transaction is about to change the schema.
     pub(crate) fn note_schema_change(&mut self) {
         self.changes_schema = true;

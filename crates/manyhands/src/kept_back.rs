@@ -1,10 +1,10 @@
 //! Writes of a transaction that need not be executed before it commits, since it is certain what comes of them.
 //!
 //! What a transaction writes on its fork is executed once more where it takes effect, if others have committed
-//! meanwhile. Of an INSERT with an id that its snapshot has no row for, and of an UPDATE of the row that has an id,
-//! the caller learns that one row was changed, and no more, if SQLite's program of the statement can fail with
-//! nothing else ([`crate::program`]). Such a statement is kept back: it goes into the log with what its caller has
-//! seen, and is executed
+//! meanwhile. Of an INSERT with an id that its snapshot has no row for, of one that leaves the id to SQLite, for which
+//! one can be reserved, and of an UPDATE of the row that has an id, the caller learns that one row was changed, and its
+//! id, if SQLite's program of the statement can fail with nothing else, and shows nothing else ([`crate::program`]).
+//! Such a statement is kept back: it goes into the log with what its caller has seen, and is executed
 //!
 //! | when                                                       | where                                      |
 //! |------------------------------------------------------------|--------------------------------------------|
@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use manyhands_queue::planted;
-use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef};
+use manyhands_sqlite::{self as sqlite, Statement, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::Error;
 use crate::certain::Certainty;
@@ -33,7 +33,7 @@ use crate::prepared::{Prepared, Uses};
 use crate::program::{NamedRow, Program};
 use crate::request::Counts;
 use crate::routing::Route;
-use crate::row::{Outcome, Row as ShownRow, Tally, bytes_of};
+use crate::row::{Outcome, Row, Tally, bytes_of};
 use crate::tables::table_key;
 
 /// What the open transaction has logged and not executed.
@@ -42,16 +42,24 @@ pub(crate) struct KeptBack {
     /// The places in the log.
     entries: Vec<usize>,
     added: Added,
+    /// That of the transaction, in which they are certain.
+    pub(crate) snapshot: WalIndexHeader,
     /// What the session has counted with them.
     pub(crate) now: Counts,
+}
+
+impl KeptBack {
+    fn of(snapshot: WalIndexHeader, now: Counts) -> KeptBack {
+        KeptBack { entries: Vec::new(), added: Added::default(), snapshot, now }
+    }
 }
 
 /// The ids of rows that are added, in their order, each with the key of its table.
 #[derive(Debug, Default)]
 struct Added(Vec<(u64, Vec<i64>)>);
 
-/// A row that a statement adds or changes.
-struct Row {
+/// The row that a statement adds or changes.
+struct OneRow {
     /// The key of its table.
     table: u64,
     id: i64,
@@ -97,6 +105,9 @@ impl Connection {
         }
         self.foresee_row(prepared);
         let row = self.row_of(prepared, values)?;
+        let kept = self.optimistic.as_ref()?.kept_back.as_ref().map(|kept| kept.snapshot);
+        // Without one, as where the view of the wal-index could not be made, the transaction has no fork either.
+        let snapshot = kept.or_else(|| self.sqlite().fork_status().snapshot)?;
         let mut now = self.counts();
         (now.changes, now.total_changes) = (1, now.total_changes + 1);
         if row.is_added {
@@ -107,15 +118,14 @@ impl Connection {
         let mut rows = Vec::new();
         let mut observer = Observer::default();
         if !prepared.columns.is_empty() {
-            rows.push(ShownRow::new(Arc::clone(&prepared.columns), vec![Value::Integer(row.id)]));
+            rows.push(Row::new(Arc::clone(&prepared.columns), vec![Value::Integer(row.id)]));
             observer.row(rows[0].values());
         }
         self.log(prepared, values, observer.finish(true), Some(&tally));
-        let optimistic = self.optimistic.as_mut()?;
-        let nothing = || KeptBack { entries: Vec::new(), added: Added::default(), now };
-        let kept = optimistic.kept_back.get_or_insert_with(nothing);
+        let Optimistic { log, kept_back, .. } = &mut **self.optimistic.as_mut()?;
+        let kept = kept_back.get_or_insert_with(|| KeptBack::of(snapshot, now));
         kept.now = now;
-        kept.entries.push(optimistic.log.entries().len() - 1);
+        kept.entries.push(log.entries().len() - 1);
         if row.is_added {
             kept.added.insert(row.table, row.id);
         }
@@ -134,9 +144,8 @@ impl Connection {
         matches!(prepared.uses, Uses::Again | Uses::Known)
             && prepared.route == Route::Request
             && !prepared.is_stale()
+            // Nothing is called for it, and no setting of this connection alone makes it fail.
             && self.may_travel()
-            // Nothing that could be called, and no setting that would make it fail.
-            && self.as_new
             && !optimistic.at_home
             && !is_burst
             && kept < limits::KEPT_BACK_MAX
@@ -147,6 +156,7 @@ impl Connection {
 
     /// Sees to it that it is known what is certain of a statement, and that rows can be looked up if it is about one.
     fn foresee_row(&mut self, prepared: &mut Prepared) {
+        self.forget_certainty_of_other_settings(prepared);
         if prepared.certainty.is_none() {
             // It may have been compiled for an older schema.
             let sql = Arc::clone(&prepared.sql);
@@ -168,9 +178,9 @@ impl Connection {
     }
 
     /// The row that a statement adds or changes with these values, and no other.
-    fn row_of(&mut self, prepared: &mut Prepared, values: &[Value]) -> Option<Row> {
+    fn row_of(&mut self, prepared: &mut Prepared, values: &[Value]) -> Option<OneRow> {
         let given_all = values.len() == prepared.statement.parameter_count();
-        let Certainty { schema, unfailing, lookup } = prepared.certainty.as_mut()?;
+        let Certainty { schema, unfailing, lookup, .. } = prepared.certainty.as_mut()?;
         let unfailing = unfailing.as_mut().filter(|it| given_all && it.with(values))?;
         let Some(named) = &unfailing.row else {
             let schema = *schema;
@@ -194,11 +204,11 @@ impl Connection {
             found?
         };
         let is_one = is_there != is_added || planted("kept-back-unseen");
-        is_one.then(|| Row { table, id, is_added, given: GivenIds::default() })
+        is_one.then(|| OneRow { table, id, is_added, given: GivenIds::default() })
     }
 
     /// The row that an INSERT adds which leaves its id to SQLite.
-    fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<Row> {
+    fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<OneRow> {
         let file = self.file.as_ref()?;
         let Optimistic { queue, kept_back, cautious, leaders, .. } = &**self.optimistic.as_ref()?;
         let open = self.open();
@@ -218,7 +228,7 @@ impl Connection {
             queue.give_back_id(table, id);
             return None;
         }
-        Some(Row { table, id, is_added: true, given })
+        Some(OneRow { table, id, is_added: true, given })
     }
 
     /// Executes on the fork what was kept back, before something else is executed there.

@@ -37,10 +37,9 @@ impl Connection {
     pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
         self.drain_cursors()?;
         let fork = self.sqlite().fork_status();
-        let keeps_back = self.optimistic.as_ref().is_some_and(|it| it.kept_back.is_some());
-        let (true, Some(snapshot)) = (fork.forked || keeps_back, fork.snapshot) else {
-            return self.end_as_sqlite_does(commit);
-        };
+        let kept_back = self.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
+        let written = kept_back.map(|kept| kept.snapshot).or(fork.snapshot.filter(|_| fork.forked));
+        let Some(snapshot) = written else { return self.end_as_sqlite_does(commit) };
         if self.sqlite().violates_deferred_foreign_keys() {
             // COMMIT fails, and the transaction goes on.
             self.execute_kept_back()?;

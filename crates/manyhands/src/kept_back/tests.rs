@@ -11,6 +11,7 @@ const SCHEMA: &str = "
     CREATE TABLE watched (id INTEGER PRIMARY KEY, n INTEGER);
     CREATE TRIGGER watching AFTER UPDATE ON watched BEGIN DELETE FROM plain; END;
     CREATE TABLE keyed (id INTEGER PRIMARY KEY, n INTEGER) WITHOUT ROWID;
+    CREATE TABLE child (id INTEGER PRIMARY KEY, single REFERENCES single);
     CREATE TABLE other (n INTEGER);
     INSERT INTO plain VALUES (1, 10, 'a'), (2, 20, 'b'), (9, 90, 'c');
     INSERT INTO counted VALUES (3, 30);
@@ -152,6 +153,28 @@ fn a_connection_that_is_not_plain_keeps_nothing_back() {
     assert!(is_kept(&mut connection, sql, values));
     connection.execute("CREATE TEMP TABLE mine (n)", params![]).expect("creates");
     assert!(!is_kept(&mut connection, sql, values));
+}
+
+#[test]
+fn settings_that_all_connections_would_have_are_none_of_its_own() {
+    let (_directory, _, mut connection) = stage();
+    let plain = ("INSERT INTO plain (n) VALUES (?)", params![5]);
+    let children = [
+        ("INSERT INTO child VALUES (?, ?)", params![5, 7]),
+        ("INSERT INTO child (single) VALUES (?)", params![7]),
+    ];
+    for foreign_keys in [false, true, false] {
+        let sql = format!("PRAGMA foreign_keys = {foreign_keys}");
+        connection.execute(&sql, &[]).expect("sets");
+        assert!(is_kept(&mut connection, plain.0, plain.1));
+        for (sql, values) in children {
+            assert_eq!(is_kept(&mut connection, sql, values), !foreign_keys, "{sql}");
+        }
+    }
+    for setting in ["query_only = 1", "max_page_count = 5"] {
+        connection.execute(&format!("PRAGMA {setting}"), &[]).expect("sets");
+        assert!(!is_kept(&mut connection, plain.0, plain.1), "{setting}");
+    }
 }
 
 /// Whatever it asks: the statement was executed, for all that it can see.
