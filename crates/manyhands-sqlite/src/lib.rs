@@ -25,6 +25,8 @@ mod fork_vfs;
 mod fork_control;
 mod wal_index;
 mod wal_file;
+mod wal_appends;
+mod real_file;
 mod unpublished;
 mod mapped_file;
 pub mod locks;

@@ -22,6 +22,11 @@ pub fn wal_frames() -> u64 {
     WAL_FRAMES.load(Ordering::Relaxed)
 }
 
+/// A frame is about to be written together with others.
+pub(crate) fn note_frame() {
+    WAL_FRAMES.fetch_add(1, Ordering::Relaxed);
+}
+
 fn counted(number: libc::c_long, descriptor: libc::c_int) -> libc::c_int {
     SYNCS.fetch_add(1, Ordering::Relaxed);
     // SAFETY: both system calls take a descriptor and touch no memory.
@@ -50,6 +55,7 @@ extern "C" fn pwrite64(
     offset: libc::off64_t,
 ) -> libc::ssize_t {
     // SQLite writes the header of each frame by a call of its own (`walWriteOneFrame`), and nothing else of this size.
+    // Our copy's frames are written together, and counted by `note_frame`.
     if count == FRAME_HEADER_BYTES {
         WAL_FRAMES.fetch_add(1, Ordering::Relaxed);
     }

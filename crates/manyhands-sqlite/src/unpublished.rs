@@ -13,7 +13,9 @@ use core::ffi::c_int;
 use libsqlite3_sys as ffi;
 
 use crate::planted::planted;
+use crate::real_file::RealFile;
 use crate::vfs::FRAME_HEADER_BYTES;
+use crate::wal_appends::WalFile;
 
 /// Where a frame's page begins: a write at it or before it is of the frame itself.
 const PAGE_AT: i64 = FRAME_HEADER_BYTES as i64;
@@ -24,8 +26,8 @@ pub(crate) struct Unpublished(Option<Frame>);
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
-    /// The default VFS's own object of the -wal file, which is open: see [`Unpublished::forget`].
-    wal: *mut ffi::sqlite3_file,
+    /// The -wal file, which is open: see [`Unpublished::forget`].
+    wal: RealFile,
     /// Where in it the frame starts.
     offset: i64,
 }
@@ -40,12 +42,7 @@ impl Unpublished {
     /// SQLite is about to write a frame's header to the open -wal file `wal`. Of several commit frames the
     /// first counts: where a write may damage its neighbours (`psow=0`), SQLite repeats the frame up to the
     /// end of the sector, and a recovery reads none after one that is not whole.
-    pub(crate) fn note(
-        &mut self,
-        header: &[u8; FRAME_HEADER_BYTES],
-        wal: *mut ffi::sqlite3_file,
-        offset: i64,
-    ) {
+    pub(crate) fn note(&mut self, header: &[u8; FRAME_HEADER_BYTES], wal: RealFile, offset: i64) {
         self.0 = if is_commit(header) { self.0.or(Some(Frame { wal, offset })) } else { None };
     }
 
@@ -79,31 +76,13 @@ impl Unpublished {
 }
 
 impl Frame {
-    fn methods(&self) -> &'static ffi::sqlite3_io_methods {
-        // SAFETY: an open file has its methods.
-        let methods = unsafe { (*self.wal).pMethods };
-        // SAFETY: a static table.
-        unsafe { &*methods }
-    }
-
     /// Overwrites its header with zeros, and syncs.
     fn erase(&self) -> bool {
-        let header = [0_u8; FRAME_HEADER_BYTES];
-        let write = self.methods().xWrite.expect("the unix VFS can write");
-        let sync = self.methods().xSync.expect("the unix VFS can sync");
-        let (bytes, count) = (header.as_ptr().cast(), FRAME_HEADER_BYTES as c_int);
-        // SAFETY: an open file, and a buffer of the length given.
-        let written = unsafe { write(self.wal, bytes, count, self.offset) };
-        // SAFETY: an open file.
-        let synced = || unsafe { sync(self.wal, ffi::SQLITE_SYNC_NORMAL) };
-        written == ffi::SQLITE_OK && synced() == ffi::SQLITE_OK
+        let written = self.wal.write(&[0; FRAME_HEADER_BYTES], self.offset);
+        written == ffi::SQLITE_OK && self.wal.sync()
     }
 
     fn reaches(&self, end: i64) -> bool {
-        let file_size = self.methods().xFileSize.expect("the unix VFS knows sizes");
-        let mut size = 0;
-        // SAFETY: an open file, and a place for a number.
-        let code = unsafe { file_size(self.wal, &raw mut size) };
-        code != ffi::SQLITE_OK || size >= end
+        self.wal.length().is_none_or(|length| length >= end)
     }
 }

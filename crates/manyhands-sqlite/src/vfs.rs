@@ -1,7 +1,7 @@
 //! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
 //!
-//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin). It tells
-//! a [`CommitObserver`] how far the commit of a WAL transaction has come:
+//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), and with how many system
+//! calls the -wal file is written (`wal_appends`). It tells a [`CommitObserver`] how far the commit of a WAL transaction has come:
 //!
 //! 1. [`CommitStage::Announced`]: before the header of the commit frame is written: where it goes and
 //!    what it is. A frame whose header carries a database size is a commit frame
@@ -33,7 +33,9 @@ use crate::fork_control;
 use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
 use crate::mapped_file::{Status, View};
 use crate::planted::planted;
+use crate::real_file::RealFile;
 use crate::unpublished::{Unpublished, is_commit};
+use crate::wal_appends::Appends;
 
 /// The shim's name among SQLite's VFSes.
 pub const NAME: &CStr = c"manyhands";
@@ -103,6 +105,10 @@ struct ShimFile {
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
+    /// Of a -wal file: what it does not have yet of what SQLite has written.
+    appends: Appends,
+    /// Of a database file: its -wal file, while that is open.
+    wal: *mut ShimFile,
 }
 
 // The default VFS's file lies right behind the shim's, and needs the alignment of a pointer.
@@ -208,9 +214,14 @@ unsafe extern "C" fn open(
         unpublished: Unpublished::default(),
         view: View::default(),
         fork: Fork::default(),
+        appends: Appends::default(),
+        wal: ptr::null_mut(),
     };
     // SAFETY: the memory is SQLite's gift, large enough, and not in use yet.
     unsafe { shim.write(value) };
+    if opened && main != shim {
+        main_of(self::shim(file)).wal = shim;
+    }
     code
 }
 
@@ -242,11 +253,9 @@ fn main_of<'a>(wal: &ShimFile) -> &'a mut ShimFile {
 }
 
 impl ShimFile {
-    fn methods(&self) -> &'static ffi::sqlite3_io_methods {
-        // SAFETY: the real file is open.
-        let methods = unsafe { (*self.real).pMethods };
-        // SAFETY: an open file's methods are a static table.
-        unsafe { &*methods }
+    /// The file itself, which is open.
+    fn real(&self) -> RealFile {
+        RealFile(self.real)
     }
 
     fn tell(&self, stage: CommitStage) {
@@ -267,10 +276,29 @@ impl ShimFile {
 macro_rules! pass {
     ($file:expr, $method:ident $(, $argument:expr)*) => {{
         let shim = shim($file);
-        let method = shim.methods().$method.expect("the unix VFS has all methods of version 3");
+        let method = shim.real().methods().$method.expect("the unix VFS has all methods of version 3");
         // SAFETY: SQLite's own arguments, passed on to the method that they are meant for.
         unsafe { method(shim.real $(, $argument)*) }
     }};
+}
+
+/// The same, when the file has what SQLite has appended to it.
+macro_rules! pass_flushed {
+    ($file:expr, $method:ident $(, $argument:expr)*) => {
+        match flush($file) {
+            ffi::SQLITE_OK => pass!($file, $method $(, $argument)*),
+            code => code,
+        }
+    };
+}
+
+/// Writes what SQLite has appended to a -wal file, before something else is done with it.
+pub(crate) fn flush(file: *mut ffi::sqlite3_file) -> c_int {
+    if planted("gathered-is-overlooked") {
+        return ffi::SQLITE_OK;
+    }
+    let real = shim(file).real();
+    shim(file).appends.flush(&real)
 }
 
 /// The fork's part of a database file that SQLite passes to one of [`METHODS`].
@@ -290,7 +318,11 @@ pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     if shim(file).is_wal() {
-        main_of(shim(file)).unpublished.forget();
+        let main = main_of(shim(file));
+        main.unpublished.forget();
+        main.wal = ptr::null_mut();
+        // Its memory: SQLite frees the shim's own, and no more.
+        shim(file).appends = Appends::default();
     }
     shim(file).fork.unmap();
     shim(file).view.close();
@@ -303,7 +335,7 @@ unsafe extern "C" fn read(
     count: c_int,
     offset: i64,
 ) -> c_int {
-    pass!(file, xRead, buffer, count, offset)
+    pass_flushed!(file, xRead, buffer, count, offset)
 }
 
 unsafe extern "C" fn write(
@@ -312,27 +344,34 @@ unsafe extern "C" fn write(
     count: c_int,
     offset: i64,
 ) -> c_int {
-    let watched = shim(file).is_wal();
-    let fork = if watched { &mut main_of(shim(file)).fork } else { &mut shim(file).fork };
+    let is_wal = shim(file).is_wal();
+    let fork = if is_wal { &mut main_of(shim(file)).fork } else { &mut shim(file).fork };
     if fork.refuses_write() {
         return ffi::SQLITE_IOERR_WRITE;
     }
-    let was_announced = watched && main_of(shim(file)).announced;
-    if watched && count as usize == FRAME_HEADER_BYTES {
-        // SAFETY: SQLite passes `count` readable bytes.
-        let header = unsafe { buffer.cast::<[u8; FRAME_HEADER_BYTES]>().read_unaligned() };
-        announce(main_of(shim(file)), header, offset);
-        main_of(shim(file)).unpublished.note(&header, shim(file).real, offset);
+    if !is_wal {
+        return pass!(file, xWrite, buffer, count, offset);
     }
-    let mut code = pass!(file, xWrite, buffer, count, offset);
-    if watched {
-        let main = main_of(shim(file));
-        if code != ffi::SQLITE_OK {
-            main.announced = false;
-            code = main.unpublished.write_failed(code, offset, count);
-        } else if was_announced && main.announced && count as usize != FRAME_HEADER_BYTES {
-            main.tell(CommitStage::Written);
-        }
+    // SAFETY: SQLite passes `count` readable bytes.
+    let bytes = unsafe { core::slice::from_raw_parts(buffer.cast::<u8>(), count as usize) };
+    write_wal(shim(file), bytes, offset)
+}
+
+fn write_wal(wal: &mut ShimFile, bytes: &[u8], offset: i64) -> c_int {
+    let (main, real) = (main_of(wal), wal.real());
+    let was_announced = main.announced;
+    let header = <[u8; FRAME_HEADER_BYTES]>::try_from(bytes).ok();
+    if let Some(header) = header {
+        announce(main, header, offset);
+        main.unpublished.note(&header, real, offset);
+    }
+    let code = wal.appends.write(&real, bytes, offset);
+    if code != ffi::SQLITE_OK {
+        main.announced = false;
+        return main.unpublished.write_failed(code, offset, bytes.len() as c_int);
+    }
+    if was_announced && main.announced && header.is_none() {
+        main.tell(CommitStage::Written);
     }
     code
 }
@@ -356,7 +395,7 @@ fn announce(main: &mut ShimFile, header: [u8; FRAME_HEADER_BYTES], offset: i64) 
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
     view_of(file).look_again();
-    pass!(file, xTruncate, size)
+    pass_flushed!(file, xTruncate, size)
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
@@ -364,7 +403,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     if planted("no-sync-of-the-wal") && is_wal || planted("no-sync-of-the-database") && !is_wal {
         return ffi::SQLITE_OK;
     }
-    let mut code = pass!(file, xSync, flags);
+    let mut code = pass_flushed!(file, xSync, flags);
     if planted("failed-sync-succeeds") {
         code = ffi::SQLITE_OK;
     }
@@ -382,7 +421,7 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, size: *mut i64) -> c_int {
-    pass!(file, xFileSize, size)
+    pass_flushed!(file, xFileSize, size)
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
@@ -468,6 +507,12 @@ unsafe extern "C" fn shm_lock(
 ) -> c_int {
     shim(file).announced = false;
     let published = core::mem::take(&mut shim(file).published);
+    if offset == WRITE_LOCK {
+        // SAFETY: null, or the open -wal file: it takes itself out before it is closed.
+        if let Some(wal) = unsafe { shim(file).wal.as_mut() } {
+            wal.appends.forget();
+        }
+    }
     if offset == WRITE_LOCK && flags & ffi::SQLITE_SHM_UNLOCK != 0 {
         let database_bytes = shim(file).fork.database_bytes();
         shim(file).view.cut(database_bytes);

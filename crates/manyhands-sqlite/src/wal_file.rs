@@ -8,7 +8,7 @@ use core::ptr;
 use libsqlite3_sys as ffi;
 
 use crate::Error;
-use crate::vfs::{FRAME_HEADER_BYTES, MAIN, METHODS};
+use crate::vfs::{self, FRAME_HEADER_BYTES, MAIN, METHODS};
 
 /// The -wal file's object; `None` when the connection has none of the shim's.
 ///
@@ -69,7 +69,10 @@ pub(crate) unsafe fn erase_frame_header(
     let write = METHODS.xWrite.expect("the shim has all methods");
     let (count, offset) = (FRAME_HEADER_BYTES as i32, offset.cast_signed());
     // SAFETY: an open file of the shim, and a buffer of the length given.
-    let code = unsafe { write(wal, header.as_ptr().cast(), count, offset) };
+    let code = match unsafe { write(wal, header.as_ptr().cast(), count, offset) } {
+        ffi::SQLITE_OK => vfs::flush(wal),
+        code => code,
+    };
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Without a reader that holds it back, such a checkpoint is complete, and the next writer starts the
 //! WAL at its beginning: the file is kept and overwritten, never longer than the limit plus one
-//! batch. With such a reader the WAL grows; the leader tries again each time it has grown by another
+//! batch, and a step of zeros (`wal_appends.rs`, in the fence). With such a reader the WAL grows; the leader tries again each time it has grown by another
 //! quarter of the limit, and tells all members how much is held back. Whoever was given a limit
 //! ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
 

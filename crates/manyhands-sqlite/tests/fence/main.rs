@@ -8,6 +8,7 @@ mod parking;
 mod refused_commit;
 mod sealed;
 mod unreadable_frame;
+mod wal_appends;
 mod two_copies;
 
 mod application;

@@ -22,16 +22,16 @@ const NOTHING: i32 = 0;
 const GROWTH: i32 = 1;
 /// The same, and then the frame cannot be erased.
 const GROWTH_AND_ERASURE: i32 = 2;
-/// The page of the commit frame is written, and the kernel says that it was not.
-const PAGE: i32 = 3;
-/// The page of the frame that repeats the commit frame is not written: the third, after the database's first page
-/// and the commit frame's own.
-const REPEATED_PAGE: i32 = 4;
-/// How many pages were written since then.
-static PAGES: AtomicI32 = AtomicI32::new(0);
+/// The commit frame is written, and the kernel says that it was not.
+const FRAME: i32 = 3;
+/// The frame that repeats the commit frame is not written: the second write, after that of the transaction's frames.
+const REPEATED_FRAME: i32 = 4;
+/// How many times frames were written since then.
+static WRITES: AtomicI32 = AtomicI32::new(0);
 
 const PAGE_BYTES: usize = 512;
 const FRAME_HEADER_BYTES: usize = 24;
+const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
 
 /// The unix VFS writes one byte only to let the -shm file grow.
 unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize {
@@ -39,10 +39,12 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     // SAFETY: the commit frame's header and the bytes that erase it are both this long.
     let erases = count == FRAME_HEADER_BYTES
         && unsafe { *bytes.cast::<[u8; FRAME_HEADER_BYTES]>() } == [0; FRAME_HEADER_BYTES];
+    // The shim writes all frames of a commit together (`wal_appends`).
+    let is_frames = count.is_multiple_of(FRAME_BYTES);
     let refused = match fails {
         GROWTH => count == 1,
         GROWTH_AND_ERASURE => count == 1 || erases,
-        REPEATED_PAGE => count == PAGE_BYTES && PAGES.fetch_add(1, Ordering::Relaxed) == 2,
+        REPEATED_FRAME => is_frames && WRITES.fetch_add(1, Ordering::Relaxed) == 1,
         _ => false,
     };
     if refused {
@@ -50,7 +52,7 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     }
     // SAFETY: the caller's own arguments.
     let written = unsafe { libc::pwrite(fd, bytes, count, at) };
-    if fails == PAGE && count == PAGE_BYTES { fail(libc::EIO) } else { written }
+    if fails == FRAME && is_frames { fail(libc::EIO) } else { written }
 }
 
 fn fail(error: c_int) -> isize {
@@ -119,10 +121,7 @@ fn check_with(
         let connection = connect(&path);
         connection.execute("PRAGMA page_size=512; PRAGMA journal_mode=WAL").expect("WAL");
         connection.execute("CREATE TABLE t (n)").expect("a table");
-        let frames_now = || {
-            let bytes = std::fs::metadata(path.with_file_name("a.db-wal")).expect("it is there");
-            (bytes.len() as i64 - 32) / (PAGE_BYTES + FRAME_HEADER_BYTES) as i64
-        };
+        let frames_now = || i64::from(connection.wal_index().expect("it has read").frame_last);
         connection.execute("INSERT INTO t VALUES (0)").expect("a row");
         while frames_now() < frames {
             connection.execute("UPDATE t SET n = n + 1").expect("a frame");
@@ -153,8 +152,8 @@ fn nor_can_the_frame_be_erased() {
 }
 
 #[test]
-fn a_page_was_written_and_called_an_error() {
-    check("refused_commit::a_page_was_written_and_called_an_error", 5, PAGE, false);
+fn a_frame_was_written_and_called_an_error() {
+    check("refused_commit::a_frame_was_written_and_called_an_error", 5, FRAME, false);
 }
 
 /// SQLite writes the commit frame several times, up to the end of a sector. The first was whole, the second could
@@ -162,5 +161,5 @@ fn a_page_was_written_and_called_an_error() {
 #[test]
 fn a_frame_is_repeated_and_the_second_fails() {
     let test = "refused_commit::a_frame_is_repeated_and_the_second_fails";
-    check_with(connect_without_powersafe_overwrite, test, 5, REPEATED_PAGE, false);
+    check_with(connect_without_powersafe_overwrite, test, 5, REPEATED_FRAME, false);
 }

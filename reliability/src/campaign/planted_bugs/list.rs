@@ -162,6 +162,16 @@ pub const BUGS: &[Bug] = &[
         "pages are mapped that a checkpoint may cut off",
         &["test manyhands-sqlite mapped_file"],
     ),
+    slow(
+        "commit-stays-gathered",
+        "a commit's frames are not written when SQLite believes so",
+        &["test manyhands-sqlite wal_appends"],
+    ),
+    slow(
+        "gathered-is-overlooked",
+        "SQLite reads the WAL before what it has appended is written",
+        &["test manyhands-sqlite wal_appends"],
+    ),
     quick("sealed-is-lost", "a sealed batch is taken for lost", &[SEALED, COMMITTED]),
     slow(
         "written-is-committed",
