@@ -31,6 +31,15 @@ impl Deadline {
         Duration::from_nanos(self.0.saturating_sub(now_ns()))
     }
 
+    /// The instant as system calls take it.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn to_timespec(self) -> rustix::time::Timespec {
+        rustix::time::Timespec {
+            tv_sec: i64::try_from(self.0 / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (self.0 % 1_000_000_000) as _,
+        }
+    }
+
     /// `longer` after this instant.
     pub fn extended(self, longer: Duration) -> Deadline {
         let longer_ns = u64::try_from(longer.as_nanos()).unwrap_or(u64::MAX);

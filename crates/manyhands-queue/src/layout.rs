@@ -31,16 +31,16 @@
 //!          456  held_frame       u64   up to which frame checkpoints have come since then
 //!          464  held_since_ns    u64
 //!          512  used             32 u64: a bit for each slot, see free_slots.rs
+//!          768  bells            64 u32: futexes: a slot changed, see wait.rs
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
 //!   53248  slots, 2048 of 2048 bytes
 //!            0  word             u64   see slot.rs
-//!            8  bell             u32   futex: the slot changed
-//!           12  sleeping         u32   1 while the owner may sleep on the bell
-//!           16  kind             u32   1: the owner asks for its turn
-//!           20  request_bytes    u32
-//!           24  answer_bytes     u32
-//!           28  block            u32   number + 1 of the block that holds the request; 0 for none
+//!            8  sleeping         u32   1 while the owner may sleep on its bell
+//!           12  kind             u32   1: the owner asks for its turn
+//!           16  request_bytes    u32
+//!           20  answer_bytes     u32
+//!           24  block            u32   number + 1 of the block that holds the request; 0 for none
 //!           32  published_ns     u64
 //!           40  called_ns        u64   when a leader first called the owner of this turn
 //!           48  label            5 u64
@@ -71,7 +71,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 6;
+pub const LAYOUT: u64 = 7;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]
@@ -86,6 +86,9 @@ pub const SLOTS: usize = 3;
 
 /// Words with a bit for each slot.
 pub(crate) const SLOT_WORDS: usize = SLOTS.div_ceil(64);
+
+/// How many bells there are: a futex tells 32 sleepers apart.
+pub(crate) const BELLS: usize = SLOTS.div_ceil(u32::BITS as usize);
 
 /// Length of the ticket ring. More than [`SLOTS`], since a cancelled request leaves its ring entry
 /// behind until the head passes it.
@@ -279,13 +282,12 @@ pub(crate) struct Header {
     pub(crate) statistics: Line<Statistics>,
     pub(crate) held_back: Line<HeldBack>,
     pub(crate) used: Line<[AtomicU64; SLOT_WORDS]>,
+    pub(crate) bells: Line<[AtomicU32; BELLS]>,
 }
 
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     pub(crate) word: AtomicU64,
-    pub(crate) bell: AtomicU32,
-    /// 0 while the owner is awake; else one more than the number of the processor that it ran on.
     pub(crate) sleeping: AtomicU32,
     pub(crate) kind: AtomicU32,
     pub(crate) request_bytes: AtomicU32,
@@ -355,13 +357,14 @@ const _: () = {
     assert!(offset_of!(Header, statistics) == 384);
     assert!(offset_of!(Header, held_back) == 448);
     assert!(offset_of!(Header, used) == 512);
+    assert!(offset_of!(Header, bells) == 768);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);
     assert!(offset_of!(Shared, slots) == 53248);
     assert!(offset_of!(Slot, published_ns) == 32);
     assert!(offset_of!(Slot, payload) == 128);
     assert!(size_of::<Slot>() == 2048);
-    assert!(offset_of!(Slot, block) == 28);
+    assert!(offset_of!(Slot, block) == 24);
     assert!(offset_of!(Shared, block_words) == 4_247_552);
     assert!(offset_of!(Shared, recent) == 4_251_648);
     assert!(offset_of!(Shared, counters) == 4_284_416);
@@ -414,10 +417,10 @@ impl Shared {
             statistics: Line(statistics),
             held_back: Line(HeldBack { bytes: word(), frame: word(), since_ns: word() }),
             used: Line(from_fn(|_| word())),
+            bells: Line(from_fn(|_| half())),
         };
         let slot = || Slot {
             word: word(),
-            bell: half(),
             sleeping: half(),
             kind: half(),
             request_bytes: half(),

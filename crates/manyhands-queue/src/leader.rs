@@ -30,7 +30,6 @@ use crate::queue::{Kind, Published, Queue};
 use crate::slot::{SlotState, SlotWord};
 use crate::sync::{Ordering, fence};
 use crate::ticket::{self, Ticket};
-use crate::wait;
 
 /// How long the owner of a turn may take to answer the call before it is passed over. A process that
 /// runs answers within a scheduling delay; a stopped one must not hold up the rest.
@@ -470,7 +469,7 @@ impl Lead {
     /// place away before it wakes them, since who is woken may take the processor from it.
     pub fn wake_answered(&mut self) {
         let answered = core::mem::take(&mut self.answered);
-        wait::ring_all(answered.iter().map(|slot| self.queue.slot(*slot)));
+        self.queue.ring(answered);
     }
 
     /// True when `entry` is the turn that `published` waits for. Then the turn is taken out of the
@@ -503,7 +502,7 @@ impl Lead {
         if silent {
             return slot.advance(entry.word, entry.word.with(SlotState::PassedOver));
         }
-        wait::ring(slot);
+        self.queue.ring([entry.slot]);
         false
     }
 
@@ -526,7 +525,7 @@ impl Lead {
         crash::point("released");
         let next = self.queue.first_waiting().map(|(_, slot)| slot);
         let awake = next.into_iter().chain(core::mem::take(&mut self.answered));
-        wait::ring_all(awake.map(|slot| self.queue.slot(slot)));
+        self.queue.ring(awake);
     }
 }
 

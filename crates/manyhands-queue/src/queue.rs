@@ -138,7 +138,7 @@ impl Queue {
             fence(Ordering::SeqCst);
             slot = self.claim_free();
             if slot.is_none() {
-                wait::sleep(&hints.free_bell, bell, deadline.or_after(RECLAIM_EVERY));
+                wait::sleep(&hints.free_bell, u32::MAX, bell, deadline.or_after(RECLAIM_EVERY));
                 slot = self.claim_free();
             }
             hints.free_waiters.fetch_sub(1, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl Queue {
         }
         if freed && hints.free_waiters.load(Ordering::Relaxed) != 0 {
             hints.free_bell.fetch_add(1, Ordering::Release);
-            wait::wake(&hints.free_bell);
+            wait::wake_one(&hints.free_bell);
         }
         freed
     }

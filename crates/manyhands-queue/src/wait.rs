@@ -1,17 +1,26 @@
 //! Waiting and waking.
 //!
-//! A sleeper announces itself (in `sleeping`, with its processor), looks once more at what it waits
-//! for, and sleeps on the bell. A waker changes what is waited for, looks at `sleeping`, and rings.
-//! Between its two steps each has a sequentially consistent fence, so at least one of the two sees the
-//! other. Nevertheless a bell is a hint, never the truth: every sleep has an end, and the sleeper looks
-//! for itself.
+//! A sleeper announces itself (in `sleeping`), looks once more at what it waits for, and sleeps on the
+//! bell. A waker changes what is waited for, looks at `sleeping`, and rings. Between its two steps each
+//! has a sequentially consistent fence, so at least one of the two sees the other. Nevertheless a bell is a
+//! hint, never the truth: every sleep has an end, and the sleeper looks for itself.
+//!
+//! Thirty-two slots have one bell, on which their owners sleep, each with a bit of its own (`FUTEX_WAIT_BITSET`,
+//! futex(2)): a leader wakes all that it has answered with one system call. With a call for each, the first that was
+//! woken could take the processor from the leader, which had not called the others yet, while another processor had
+//! nothing to do. They are not in a row: slots are taken from many places (`free_slots.rs`), the first of each first.
 
+#[cfg(not(any(loom, shuttle)))]
+use core::num::NonZeroU32;
 use core::time::Duration;
+
+#[cfg(not(any(loom, shuttle)))]
+use rustix::thread::futex;
 
 use crate::clock::Deadline;
 #[cfg(not(any(loom, shuttle)))]
 use crate::clock::now_ns;
-use crate::layout::{RING, Slot};
+use crate::layout::{BELLS, RING};
 use crate::planted::planted;
 use crate::queue::{Kind, Published, Queue, Stage};
 use crate::slot::SlotState;
@@ -59,14 +68,21 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
     if queue.waiting() <= CROWD_MAX && watch(&changed) {
         return Waited::Changed;
     }
-    let bell = slot.bell.load(Ordering::Acquire);
-    slot.sleeping.store(1 + processor(), Ordering::Relaxed);
+    let (bell, bit) = (queue.bell(published.slot), bit_of(published.slot));
+    let until = deadline.or_after(patience);
+    slot.sleeping.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
-    if !changed() {
-        sleep(&slot.bell, bell, deadline.or_after(patience));
+    let mut slept = Slept::RungBefore;
+    while slept == Slept::RungBefore {
+        // Acquire: who sees that it was rung sees why. If that was for others, it is slept on once more.
+        let seen = bell.load(Ordering::Acquire);
+        if changed() || until.has_passed() {
+            break;
+        }
+        slept = sleep(bell, bit, seen, until);
     }
     slot.sleeping.store(0, Ordering::Relaxed);
-    if slot.bell.load(Ordering::Acquire) != bell || changed() {
+    if slept == Slept::Woken || changed() {
         Waited::Changed
     } else if deadline.has_passed() {
         Waited::Deadline
@@ -75,7 +91,36 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
     }
 }
 
+/// A slot's bit on its bell.
+fn bit_of(slot: usize) -> u32 {
+    1 << (slot / BELLS)
+}
+
 impl Queue {
+    fn bell(&self, slot: usize) -> &AtomicU32 {
+        &self.region.shared().header.bells.0[slot % BELLS]
+    }
+
+    /// Wakes the owners of these slots, if they may sleep.
+    pub(crate) fn ring(&self, slots: impl IntoIterator<Item = usize>) {
+        fence(Ordering::SeqCst);
+        if planted("sleep-for-ever") {
+            return;
+        }
+        let mut bits = [0; BELLS];
+        for slot in slots {
+            if self.slot(slot).sleeping.load(Ordering::Relaxed) != 0 {
+                bits[slot % BELLS] |= bit_of(slot);
+            }
+        }
+        for (bell, bits) in self.region.shared().header.bells.0.iter().zip(bits) {
+            if bits != 0 {
+                bell.fetch_add(1, Ordering::Release);
+                wake(bell, bits);
+            }
+        }
+    }
+
     /// The first entry that waits, as far as can be told from outside: it may be gone at once.
     pub(crate) fn first_waiting(&self) -> Option<(Kind, usize)> {
         let shared = self.region.shared();
@@ -130,68 +175,55 @@ fn watch(changed: &impl Fn() -> bool) -> bool {
     changed()
 }
 
-/// Sleeps until `bell` is no longer `seen`, somebody wakes, or the deadline passes.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) fn sleep(bell: &AtomicU32, seen: u32, deadline: Deadline) {
-    let asleep = planted("sleep-for-ever");
-    let left = if asleep { Duration::from_secs(3600) } else { deadline.remaining() };
-    let timeout = rustix::thread::futex::Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()) as _,
-    };
-    // Any end is an end: the caller looks for itself.
-    let _ = rustix::thread::futex::wait(
-        bell,
-        rustix::thread::futex::Flags::empty(),
-        seen,
-        Some(&timeout),
-    );
+/// How a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Slept {
+    /// Somebody rang.
+    Woken,
+    /// It did not begin: somebody, perhaps for others, had rung before.
+    RungBefore,
+    /// The deadline passed, or a signal came.
+    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "a model has neither"))]
+    Ended,
 }
 
-/// Wakes one sleeper on `bell`.
+/// Sleeps while `bell` is `seen`, until somebody wakes those with one of these `bits`, or the deadline passes.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn wake(bell: &AtomicU32) {
-    let _ = rustix::thread::futex::wake(bell, rustix::thread::futex::Flags::empty(), 1);
+pub(crate) fn sleep(bell: &AtomicU32, bits: u32, seen: u32, deadline: Deadline) -> Slept {
+    let asleep = planted("sleep-for-ever");
+    let until = if asleep { deadline.extended(Duration::from_secs(3600)) } else { deadline };
+    let Some(bits) = NonZeroU32::new(bits) else { return Slept::Ended };
+    let flags = futex::Flags::empty();
+    match futex::wait_bitset(bell, flags, seen, Some(&until.to_timespec()), bits) {
+        Ok(()) => Slept::Woken,
+        Err(rustix::io::Errno::AGAIN) => Slept::RungBefore,
+        Err(_) => Slept::Ended,
+    }
+}
+
+/// Wakes all that sleep on `bell` with one of these `bits`.
+#[cfg(not(any(loom, shuttle)))]
+fn wake(bell: &AtomicU32, bits: u32) {
+    let Some(bits) = NonZeroU32::new(bits) else { return };
+    let _ = futex::wake_bitset(bell, futex::Flags::empty(), i32::MAX.cast_unsigned(), bits);
+}
+
+/// Wakes one sleeper on `bell`, whatever its bits.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn wake_one(bell: &AtomicU32) {
+    let _ = futex::wake(bell, futex::Flags::empty(), 1);
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn sleep(bell: &AtomicU32, seen: u32, _deadline: Deadline) {
+pub(crate) fn sleep(bell: &AtomicU32, _bits: u32, seen: u32, _deadline: Deadline) -> Slept {
     while bell.load(Ordering::Acquire) == seen {
         spin();
     }
+    Slept::Woken
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn wake(_bell: &AtomicU32) {}
-
-/// The processor that runs this thread, as far as that matters: it may be another one at once.
-#[cfg(not(any(loom, shuttle)))]
-fn processor() -> u32 {
-    // A kernel that does not tell says -1.
-    rustix::thread::sched_getcpu() as u32 & 0xFFFF
-}
+fn wake(_bell: &AtomicU32, _bits: u32) {}
 
 #[cfg(any(loom, shuttle))]
-fn processor() -> u32 {
-    0
-}
-
-/// Rings the bells of these slots, those first whose owners went to sleep on another processor than
-/// this: they start at once. One that is woken on this processor may take it from the caller before it
-/// has rung the rest.
-pub(crate) fn ring_all<'a>(slots: impl Iterator<Item = &'a Slot>) {
-    let mine = 1 + processor();
-    let (here, elsewhere): (Vec<_>, Vec<_>) =
-        slots.partition(|slot| slot.sleeping.load(Ordering::Relaxed) == mine);
-    elsewhere.into_iter().chain(here).for_each(ring);
-}
-
-/// Rings the bell of `slot` if its owner may sleep.
-pub(crate) fn ring(slot: &Slot) {
-    fence(Ordering::SeqCst);
-    let sleeps = slot.sleeping.load(Ordering::Relaxed) != 0 && !planted("sleep-for-ever");
-    if sleeps {
-        slot.bell.fetch_add(1, Ordering::Release);
-        wake(&slot.bell);
-    }
-}
+pub(crate) fn wake_one(_bell: &AtomicU32) {}

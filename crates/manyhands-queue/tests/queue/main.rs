@@ -18,6 +18,7 @@ mod blocks;
 mod recent;
 mod ids;
 mod crowd;
+mod waking;
 mod forked;
 mod garbage;
 mod truncated;
