@@ -1,7 +1,8 @@
 //! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
 //!
-//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), and with how many system
-//! calls the -wal file is written (`wal_appends`). It tells a [`CommitObserver`] how far the commit of a WAL transaction has come:
+//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), and for the number of
+//! system calls with which the -wal file is written (`wal_appends`). It tells a [`CommitObserver`] how far the commit of
+//! a WAL transaction has come:
 //!
 //! 1. [`CommitStage::Announced`]: before the header of the commit frame is written: where it goes and
 //!    what it is. A frame whose header carries a database size is a commit frame
@@ -510,7 +511,7 @@ unsafe extern "C" fn shm_lock(
     if offset == WRITE_LOCK {
         // SAFETY: null, or the open -wal file: it takes itself out before it is closed.
         if let Some(wal) = unsafe { shim(file).wal.as_mut() } {
-            wal.appends.forget();
+            wal.appends.begin(flags & ffi::SQLITE_SHM_LOCK != 0);
         }
     }
     if offset == WRITE_LOCK && flags & ffi::SQLITE_SHM_UNLOCK != 0 {

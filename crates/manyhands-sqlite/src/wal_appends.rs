@@ -7,15 +7,19 @@
 //! and the commits after that overwrite. To a recovery zeros are what the rest of an older WAL is: no frame
 //! (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1: the salt differs).
 //!
-//! | SQLite does                                      | then                                                        |
-//! |--------------------------------------------------|-------------------------------------------------------------|
-//! | it appends behind what it last wrote             | gathered; written if it ends a commit, or is a lot          |
-//! | it writes somewhere else                         | what was gathered is written, then this, if it is no append |
-//! | it reads, syncs, truncates, asks for the length  | what was gathered is written first                          |
-//! | it gives the write lock back, or closes          | what was gathered is of no commit, and forgotten            |
+//! | state     | of a write                                   | ways out                                            |
+//! |-----------|----------------------------------------------|-----------------------------------------------------|
+//! | through   | goes to the file                             | gathering (the write lock is taken)                 |
+//! | gathering | is kept, if it follows what was written last | through (a commit frame is written; SQLite writes somewhere else, reads, syncs or truncates), failed |
+//! | failed    | fails, as all else that SQLite does with it  | through (the write lock is given back)              |
 //!
-//! What always holds: when SQLite has been told that a commit frame is written, it is, and all before it. A write
-//! that fails is told at the latest there, before SQLite publishes anything.
+//! So a transaction is gathered that writes its frames one after the other, and commits: others, whose pages have no
+//! room in the cache, fill a sector up, or overwrite what they have written, are written as SQLite does it. So are all
+//! where the lock is not taken through the shim: in exclusive mode, where nobody would say that a transaction is over.
+//!
+//! What always holds: when SQLite has been told that a commit frame is written, it is, and all before it. What is kept
+//! otherwise is of no commit, and forgotten with the lock. A write that fails is told as a write that fails, after which
+//! SQLite rolls the transaction back; or, where SQLite is doing something else, it fails everything until then.
 //!
 //! What can go wrong: there is no room for a step. Then the file grows by what was appended, as ever.
 
@@ -50,14 +54,21 @@ pub(crate) trait WalFile {
     fn length(&self) -> Option<i64>;
 }
 
+#[derive(Clone, Copy, Default)]
+enum State {
+    #[default]
+    Through,
+    Gathering,
+    Failed(c_int),
+}
+
 /// Of a -wal file: what SQLite has appended, and the file does not have yet.
 #[derive(Default)]
 pub(crate) struct Appends {
+    state: State,
     gathered: Vec<u8>,
-    /// Where that goes.
-    offset: i64,
-    /// How far SQLite has written since it took the write lock: what is written before it is no append.
-    end: i64,
+    /// Where the next append goes; `None` before the first since the write lock was taken.
+    end: Option<i64>,
     /// The last frame's header was that of a commit.
     is_commit: bool,
     /// How long the file was when it was last looked at, or more.
@@ -65,27 +76,36 @@ pub(crate) struct Appends {
 }
 
 impl Appends {
+    /// SQLite takes the write lock, or gives it back: what was kept is of a transaction that was rolled back.
+    pub(crate) fn begin(&mut self, is_locked: bool) {
+        self.state = if is_locked { State::Gathering } else { State::Through };
+        self.gathered.clear();
+        self.end = None;
+        self.is_commit = false;
+    }
+
     /// SQLite writes `bytes` at `offset`. Returns what it is to be told.
     pub(crate) fn write(&mut self, file: &impl WalFile, bytes: &[u8], offset: i64) -> c_int {
-        if offset != self.gathered_end() {
-            let code = self.flush(file);
-            if code != ffi::SQLITE_OK {
-                return code;
+        match self.state {
+            State::Gathering if self.end.is_none_or(|end| end == offset) => {
+                self.append(file, bytes, offset)
             }
+            State::Gathering => match self.end_gathering(file) {
+                ffi::SQLITE_OK => file.write(bytes, offset),
+                code => code,
+            },
+            State::Through => file.write(bytes, offset),
+            State::Failed(code) => code,
         }
+    }
+
+    fn append(&mut self, file: &impl WalFile, bytes: &[u8], offset: i64) -> c_int {
         if offset == 0 {
-            // The WAL begins anew; and somebody may have cut the file.
-            (self.end, self.file_bytes) = (0, 0);
-        }
-        let is_append = offset >= self.end;
-        self.end = self.end.max(offset + bytes.len() as i64);
-        if !is_append {
-            return file.write(bytes, offset);
-        }
-        if self.gathered.is_empty() {
-            self.offset = offset;
+            // The WAL begins anew: somebody may have cut the file.
+            self.file_bytes = 0;
         }
         self.gathered.extend_from_slice(bytes);
+        self.end = Some(offset + bytes.len() as i64);
         let header = <&[u8; FRAME_HEADER_BYTES]>::try_from(bytes);
         let ends_commit = header.is_err() && self.is_commit && !planted("commit-stays-gathered");
         if let Ok(header) = header {
@@ -93,23 +113,40 @@ impl Appends {
             #[cfg(feature = "sync-count")]
             sync_count::note_frame();
         }
-        if ends_commit || self.gathered.len() >= GATHERED_BYTES_MAX {
-            return self.flush(file);
+        if ends_commit {
+            return self.end_gathering(file);
+        }
+        if self.gathered.len() >= GATHERED_BYTES_MAX {
+            return self.write_gathered(file);
         }
         ffi::SQLITE_OK
     }
 
-    fn gathered_end(&self) -> i64 {
-        self.offset + self.gathered.len() as i64
+    /// SQLite does something else with the file than to write. Returns what it is to be told, if that is an error.
+    ///
+    /// It may take the error for one of the statement that reads, and commit what was written before: so it stays.
+    pub(crate) fn flush(&mut self, file: &impl WalFile) -> c_int {
+        let code = match self.state {
+            State::Failed(code) => code,
+            _ if self.gathered.is_empty() => return ffi::SQLITE_OK,
+            _ => self.end_gathering(file),
+        };
+        if code != ffi::SQLITE_OK {
+            self.state = State::Failed(code);
+        }
+        code
     }
 
-    /// Writes what was gathered. Returns what SQLite is to be told.
-    pub(crate) fn flush(&mut self, file: &impl WalFile) -> c_int {
-        if self.gathered.is_empty() {
+    fn end_gathering(&mut self, file: &impl WalFile) -> c_int {
+        self.state = State::Through;
+        self.write_gathered(file)
+    }
+
+    fn write_gathered(&mut self, file: &impl WalFile) -> c_int {
+        let Some(end) = self.end.filter(|_| !self.gathered.is_empty()) else {
             return ffi::SQLITE_OK;
-        }
-        let code = file.write(&self.gathered, self.offset);
-        let end = self.gathered_end();
+        };
+        let code = file.write(&self.gathered, end - self.gathered.len() as i64);
         self.gathered.clear();
         if code == ffi::SQLITE_OK && end > self.file_bytes {
             self.grow(file, end);
@@ -119,22 +156,20 @@ impl Appends {
 
     /// The file has just grown to `end`, if it is not longer than it was when it was last looked at.
     fn grow(&mut self, file: &impl WalFile, end: i64) {
+        // To ask for the length costs a system call; and after it, some file systems date the next write exactly, and
+        // that date is synced too.
+        if end < STEPPING_BYTES_MIN {
+            return;
+        }
         self.file_bytes = file.length().unwrap_or(end);
         let goal = end + end.min(STEP_BYTES_MAX);
-        if self.file_bytes > end || end < STEPPING_BYTES_MIN || !may_be_as_long_as(goal) {
+        if self.file_bytes > end || !may_be_as_long_as(goal) {
             return;
         }
         // Where there is no room for it, there is for what was appended.
         if file.write(&ZEROS[..(goal - end) as usize], end) == ffi::SQLITE_OK {
             self.file_bytes = goal;
         }
-    }
-
-    /// The write lock is free, or the file closed: what was gathered is of a transaction that was rolled back.
-    pub(crate) fn forget(&mut self) {
-        self.gathered.clear();
-        self.end = 0;
-        self.is_commit = false;
     }
 }
 
@@ -205,74 +240,102 @@ mod tests {
         [first, appends.write(disk, &page, at + FRAME_HEADER_BYTES as i64)]
     }
 
+    /// A file, and a transaction that has just taken the write lock.
+    fn stage() -> (Appends, Disk) {
+        let mut appends = Appends::default();
+        appends.begin(true);
+        (appends, Disk::default())
+    }
+
+    fn page_of(frame: i64) -> i64 {
+        place(frame) + FRAME_HEADER_BYTES as i64
+    }
+
     /// SQLite writes three frames with seven calls, the file's header among them: one call of the system.
     #[test]
     fn a_commit_is_one_write() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
+        let (mut appends, disk) = stage();
         assert_eq!(appends.write(&disk, &[1; 32], 0), WRITTEN);
         for frame in 0..3 {
             assert_eq!(disk.writes(), [], "before frame {frame}");
             assert_eq!(write_frame(&mut appends, &disk, frame, frame == 2), [WRITTEN; 2]);
         }
         assert_eq!(disk.writes(), [(0, 32 + 3 * FRAME as usize)]);
-        appends.forget();
+        appends.begin(false);
+        appends.begin(true);
         assert_eq!(write_frame(&mut appends, &disk, 3, true), [WRITTEN; 2]);
         assert_eq!(disk.writes(), [(place(3), FRAME as usize)]);
     }
 
-    /// A transaction with a full page cache writes frames before its commit, reads them, overwrites one, and computes
-    /// the checksums of all behind it again.
+    /// A transaction with a full page cache writes frames before its commit, overwrites one, and computes the checksums
+    /// of all behind it again.
     #[test]
-    fn what_is_no_append_is_written_at_once_and_in_order() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
+    fn from_the_first_that_is_no_append_on_all_is_written_at_once() {
+        let (mut appends, disk) = stage();
         write_frame(&mut appends, &disk, 5, false);
         write_frame(&mut appends, &disk, 6, false);
-        let page_of = |frame| place(frame) + FRAME_HEADER_BYTES as i64;
         assert_eq!(appends.write(&disk, &[9; PAGE], page_of(5)), WRITTEN);
         assert_eq!(disk.writes(), [(place(5), 2 * FRAME as usize), (page_of(5), PAGE)]);
         assert_eq!(disk.bytes.borrow()[page_of(5) as usize], 9);
         write_frame(&mut appends, &disk, 7, true);
-        assert_eq!(disk.writes(), [(place(7), FRAME as usize)]);
-        let mut header = [7; FRAME_HEADER_BYTES];
-        header[7] = 1;
-        for frame in 6..8 {
-            assert_eq!(appends.write(&disk, &header, place(frame)), WRITTEN);
-            assert_eq!(disk.writes(), [(place(frame), FRAME_HEADER_BYTES)]);
+        assert_eq!(disk.writes(), [(place(7), FRAME_HEADER_BYTES), (page_of(7), PAGE)]);
+    }
+
+    /// The same of one that reads what it has written.
+    #[test]
+    fn what_is_read_was_written_before() {
+        let (mut appends, disk) = stage();
+        write_frame(&mut appends, &disk, 5, false);
+        assert_eq!(appends.flush(&disk), WRITTEN);
+        assert_eq!(disk.writes(), [(place(5), FRAME as usize)]);
+        write_frame(&mut appends, &disk, 6, true);
+        assert_eq!(disk.writes(), [(place(6), FRAME_HEADER_BYTES), (page_of(6), PAGE)]);
+    }
+
+    /// A sector that a torn write may damage is filled up with copies of the commit frame, the last of which is written in
+    /// two pieces: one may be as long as a header.
+    #[test]
+    fn all_that_follows_a_commit_frame_is_written_at_once() {
+        let (mut appends, disk) = stage();
+        assert_eq!(write_frame(&mut appends, &disk, 0, true), [WRITTEN; 2]);
+        assert_eq!(disk.writes(), [(place(0), FRAME as usize)]);
+        for (at, bytes) in [(0, FRAME_HEADER_BYTES), (24, PAGE - FRAME_HEADER_BYTES), (4096, 24)] {
+            assert_eq!(appends.write(&disk, &vec![0; bytes], place(1) + at), WRITTEN);
+            assert_eq!(disk.writes(), [(place(1) + at, bytes)]);
         }
     }
 
-    /// A sector that a torn write may damage is filled up with copies of the commit frame, and synced in the middle.
+    /// In exclusive mode SQLite takes no lock, and nobody says that a transaction was rolled back.
     #[test]
-    fn all_that_follows_a_commit_frame_is_written_at_once() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
-        for frame in 0..2 {
-            assert_eq!(write_frame(&mut appends, &disk, frame, true), [WRITTEN; 2]);
-            assert_eq!(disk.writes(), [(place(frame), FRAME as usize)]);
-        }
-        assert_eq!(appends.write(&disk, &[3; 100], place(2)), WRITTEN);
-        assert_eq!(disk.writes(), [(place(2), 100)]);
+    fn without_the_lock_all_is_written_at_once() {
+        let (mut appends, disk) = stage();
+        appends.begin(false);
+        write_frame(&mut appends, &disk, 0, false);
+        assert_eq!(disk.writes(), [(place(0), FRAME_HEADER_BYTES), (page_of(0), PAGE)]);
     }
 
     /// A large transaction does not gather all of itself.
     #[test]
     fn what_is_gathered_is_bounded() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
+        let (mut appends, disk) = stage();
         for frame in 0..1000 {
             write_frame(&mut appends, &disk, frame, false);
             assert!(appends.gathered.capacity() <= 2 * GATHERED_BYTES_MAX);
         }
-        let behind = |(at, length): (i64, usize)| at + length as i64;
-        let written = disk.writes().into_iter().map(behind).max();
-        assert!(written >= Some(place(1000) - GATHERED_BYTES_MAX as i64));
+        let writes = disk.writes();
+        let last = writes.last().map(|&(at, length)| at + length as i64);
+        assert!(last >= Some(place(1000) - GATHERED_BYTES_MAX as i64));
+        assert!(writes.len() < 60, "of 32 frames each, and steps");
     }
 
     /// A transaction that was rolled back had written into the WAL. The next one begins at the same place.
     #[test]
     fn what_was_rolled_back_is_forgotten() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
+        let (mut appends, disk) = stage();
         write_frame(&mut appends, &disk, 0, false);
-        appends.forget();
+        appends.begin(false);
         assert_eq!(appends.flush(&disk), WRITTEN);
+        appends.begin(true);
         assert_eq!(disk.writes(), []);
         write_frame(&mut appends, &disk, 0, true);
         assert_eq!(disk.writes(), [(place(0), FRAME as usize)]);
@@ -281,10 +344,10 @@ mod tests {
     /// A short file grows by frames, a longer one by steps, and one that does not grow is not looked at.
     #[test]
     fn a_file_that_grows_does_so_by_steps() {
-        let (mut appends, disk) = (Appends::default(), Disk::default());
+        let (mut appends, disk) = stage();
         let mut lengths = Vec::new();
         for frame in 0..400 {
-            appends.forget();
+            appends.begin(true);
             write_frame(&mut appends, &disk, frame, true);
             lengths.push(disk.bytes() as i64);
             assert!(*lengths.last().expect("one") <= 2 * place(frame + 1));
@@ -299,10 +362,11 @@ mod tests {
         assert!(steps.windows(2).all(|it| it[1] - it[0] <= STEP_BYTES_MAX + FRAME));
         // It begins anew, and is long enough.
         let before = disk.bytes();
-        appends.forget();
+        appends.begin(true);
         assert_eq!(appends.write(&disk, &[1; 32], 0), WRITTEN);
         for frame in 0..300 {
             write_frame(&mut appends, &disk, frame, true);
+            appends.begin(true);
         }
         assert_eq!(disk.bytes(), before);
     }
@@ -311,13 +375,30 @@ mod tests {
     /// with the commit frame, before it publishes anything.
     #[test]
     fn a_full_disk_fails_the_commit_and_no_step() {
-        let full_at = Some(place(20) as usize);
-        let (mut appends, disk) = (Appends::default(), Disk { full_at, ..Disk::default() });
+        let (mut appends, mut disk) = stage();
+        disk.full_at = Some(place(20) as usize);
         for frame in 0..20 {
             assert_eq!(write_frame(&mut appends, &disk, frame, true), [WRITTEN; 2]);
-            appends.forget();
+            appends.begin(true);
         }
         assert_eq!(disk.bytes(), place(20) as usize);
         assert_eq!(write_frame(&mut appends, &disk, 20, true), [WRITTEN, ffi::SQLITE_FULL]);
+    }
+
+    /// SQLite was told that frames are written; then it reads one, and the disk is full. It may roll that statement back
+    /// alone, and commit the rest, when there is room again.
+    #[test]
+    fn what_has_failed_fails_until_the_transaction_ends() {
+        let (mut appends, mut disk) = stage();
+        write_frame(&mut appends, &disk, 5, false);
+        disk.full_at = Some(0);
+        assert_eq!(appends.flush(&disk), ffi::SQLITE_FULL);
+        disk.full_at = None;
+        assert_eq!(appends.flush(&disk), ffi::SQLITE_FULL);
+        assert_eq!(write_frame(&mut appends, &disk, 6, true), [ffi::SQLITE_FULL; 2]);
+        appends.begin(false);
+        assert_eq!(appends.flush(&disk), WRITTEN);
+        appends.begin(true);
+        assert_eq!(write_frame(&mut appends, &disk, 5, true), [WRITTEN; 2]);
     }
 }

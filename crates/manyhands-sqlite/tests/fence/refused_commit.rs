@@ -24,10 +24,9 @@ const GROWTH: i32 = 1;
 const GROWTH_AND_ERASURE: i32 = 2;
 /// The commit frame is written, and the kernel says that it was not.
 const FRAME: i32 = 3;
-/// The frame that repeats the commit frame is not written: the second write, after that of the transaction's frames.
-const REPEATED_FRAME: i32 = 4;
-/// How many times frames were written since then.
-static WRITES: AtomicI32 = AtomicI32::new(0);
+/// The page of the frame that repeats the commit frame is not written: only what follows a commit frame is written in
+/// pieces.
+const REPEATED_PAGE: i32 = 4;
 
 const PAGE_BYTES: usize = 512;
 const FRAME_HEADER_BYTES: usize = 24;
@@ -39,12 +38,10 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     // SAFETY: the commit frame's header and the bytes that erase it are both this long.
     let erases = count == FRAME_HEADER_BYTES
         && unsafe { *bytes.cast::<[u8; FRAME_HEADER_BYTES]>() } == [0; FRAME_HEADER_BYTES];
-    // The shim writes all frames of a commit together (`wal_appends`).
-    let is_frames = count.is_multiple_of(FRAME_BYTES);
     let refused = match fails {
         GROWTH => count == 1,
         GROWTH_AND_ERASURE => count == 1 || erases,
-        REPEATED_FRAME => is_frames && WRITES.fetch_add(1, Ordering::Relaxed) == 1,
+        REPEATED_PAGE => count == PAGE_BYTES,
         _ => false,
     };
     if refused {
@@ -52,7 +49,8 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     }
     // SAFETY: the caller's own arguments.
     let written = unsafe { libc::pwrite(fd, bytes, count, at) };
-    if fails == FRAME && is_frames { fail(libc::EIO) } else { written }
+    // The shim writes all frames of a commit together (`wal_appends`).
+    if fails == FRAME && count.is_multiple_of(FRAME_BYTES) { fail(libc::EIO) } else { written }
 }
 
 fn fail(error: c_int) -> isize {
@@ -161,5 +159,5 @@ fn a_frame_was_written_and_called_an_error() {
 #[test]
 fn a_frame_is_repeated_and_the_second_fails() {
     let test = "refused_commit::a_frame_is_repeated_and_the_second_fails";
-    check_with(connect_without_powersafe_overwrite, test, 5, REPEATED_FRAME, false);
+    check_with(connect_without_powersafe_overwrite, test, 5, REPEATED_PAGE, false);
 }
