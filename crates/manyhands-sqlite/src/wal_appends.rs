@@ -54,6 +54,7 @@ pub(crate) trait WalFile {
     fn length(&self) -> Option<i64>;
 }
 
+/// What becomes of a write: see the table above.
 #[derive(Clone, Copy, Default)]
 enum State {
     #[default]
@@ -69,7 +70,7 @@ pub(crate) struct Appends {
     gathered: Vec<u8>,
     /// Where the next append goes; `None` before the first since the write lock was taken.
     end: Option<i64>,
-    /// The last frame's header was that of a commit.
+    /// While it gathers: the last frame's header was that of a commit.
     is_commit: bool,
     /// How long the file was when it was last looked at, or more.
     file_bytes: i64,
