@@ -33,6 +33,7 @@ pub const POINTS: &[&str] = &[
     "turn-committed",
     "before-checkpoint",
     "after-checkpoint",
+    "copied-ahead",
     "leaving",
 ];
 

@@ -420,6 +420,19 @@ impl Connection {
         Ok(Checkpointed { frames: count(frames), frames_done: count(done) })
     }
 
+    /// The same in [`CheckpointMode::Passive`], for while others commit: they are offered the processor meanwhile.
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` when somebody else is at it.
+    pub fn checkpoint_gently(&self) -> Result<Checkpointed, Error> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { vfs::be_gentle(self.raw(), true) };
+        let result = self.checkpoint(CheckpointMode::Passive);
+        // SAFETY: as above.
+        unsafe { vfs::be_gentle(self.raw(), false) };
+        result
+    }
+
     /// A handle with which another thread can interrupt this connection's statements.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         InterruptHandle { handle: Arc::clone(&self.handle) }

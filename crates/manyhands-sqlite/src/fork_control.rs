@@ -8,7 +8,7 @@ use libsqlite3_sys as ffi;
 use crate::Connection;
 use crate::fork_vfs::{ForkStatus, Promotion};
 use crate::vfs::{self, CONTROL_FORK, MAIN};
-use crate::wal_index::READ_MARKS;
+use crate::wal_index::CheckpointInfo;
 
 /// What the engine wants.
 #[derive(Clone, Copy)]
@@ -16,14 +16,14 @@ enum Request {
     Arm(bool),
     Promote,
     Status,
-    ReadMarks,
+    CheckpointInfo,
 }
 
 struct Call {
     request: Request,
     promotion: Promotion,
     status: ForkStatus,
-    read_marks: Option<[u32; READ_MARKS]>,
+    checkpoint_info: Option<CheckpointInfo>,
     /// The shim was asked.
     answered: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void)
         Request::Arm(armed) => vfs::fork_of(file).arm(armed),
         Request::Promote => call.promotion = promote(file),
         Request::Status => {}
-        Request::ReadMarks => call.read_marks = vfs::fork_of(file).read_marks(),
+        Request::CheckpointInfo => call.checkpoint_info = vfs::fork_of(file).checkpoint_info(),
     }
     call.status = vfs::fork_of(file).status();
     call.answered = true;
@@ -80,10 +80,9 @@ impl Connection {
         self.call_fork(Request::Status).status
     }
 
-    /// The read marks of the wal-index (<https://sqlite.org/walformat.html>, 2.1): up to which frame a reader
-    /// who holds the lock of the same number sees the WAL. `None` while the connection has not read.
-    pub fn read_marks(&self) -> Option<[u32; READ_MARKS]> {
-        self.call_fork(Request::ReadMarks).read_marks
+    /// What the wal-index says of checkpoints and readers. `None` while the connection has not read.
+    pub fn checkpoint_info(&self) -> Option<CheckpointInfo> {
+        self.call_fork(Request::CheckpointInfo).checkpoint_info
     }
 
     /// True for a file that was opened through the shim. A `file:` URI may name another VFS.
@@ -94,7 +93,7 @@ impl Connection {
     fn call_fork(&self, request: Request) -> Call {
         let status = ForkStatus::default();
         let promotion = Promotion::Stale;
-        let mut call = Call { request, promotion, status, read_marks: None, answered: false };
+        let mut call = Call { request, promotion, status, checkpoint_info: None, answered: false };
         let argument = (&raw mut call).cast();
         // A database that is no file knows no such control, and leaves all as it is.
         // SAFETY: the connection is open; the shim takes an argument of this type.

@@ -35,7 +35,7 @@ use core::ffi::c_int;
 use libsqlite3_sys as ffi;
 
 use crate::planted::planted;
-use crate::wal_index::{Header, READ_MARKS, View, WalIndexHeader};
+use crate::wal_index::{CheckpointInfo, Header, View, WalIndexHeader};
 
 /// SQLite's number of the lock to write.
 pub(crate) const WRITE_LOCK: c_int = 0;
@@ -315,8 +315,8 @@ impl Fork {
         self.forked && !self.overflowed && newest
     }
 
-    pub(crate) fn read_marks(&self) -> Option<[u32; READ_MARKS]> {
-        self.view.as_ref().map(View::live_read_marks)
+    pub(crate) fn checkpoint_info(&self) -> Option<CheckpointInfo> {
+        self.view.as_ref().map(View::live_checkpoint_info)
     }
 
     /// How long the database is, in bytes, for SQLite or for others, whichever is less; `None` where it has no

@@ -27,6 +27,7 @@ mod wal_index;
 mod wal_file;
 mod wal_appends;
 mod real_file;
+mod backfill;
 mod unpublished;
 mod mapped_file;
 pub mod locks;
@@ -49,7 +50,7 @@ pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef, real_as_text};
-pub use wal_index::{READ_MARKS, WalIndexHeader};
+pub use wal_index::{CheckpointInfo, READ_MARKS, WalIndexHeader};
 
 /// SQLite's version number, for example 3054001 for 3.54.1.
 pub fn version_number() -> i32 {

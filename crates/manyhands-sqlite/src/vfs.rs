@@ -1,7 +1,8 @@
 //! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
 //!
 //! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), and for the number of
-//! system calls with which the -wal file is written (`wal_appends`). It tells a [`CommitObserver`] how far the commit of
+//! system calls with which the -wal file is written (`wal_appends`) and the time at which what a checkpoint writes goes
+//! to the disk (`backfill`). It tells a [`CommitObserver`] how far the commit of
 //! a WAL transaction has come:
 //!
 //! 1. [`CommitStage::Announced`]: before the header of the commit frame is written: where it goes and
@@ -30,6 +31,7 @@ use std::sync::{Arc, OnceLock};
 use libsqlite3_sys as ffi;
 
 use crate::Error;
+use crate::backfill::Backfill;
 use crate::fork_control;
 use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
 use crate::mapped_file::{Status, View};
@@ -53,6 +55,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 /// Private file controls; SQLite's own numbers are below 100.
 const CONTROL_OBSERVE: c_int = 0x4D48_0001;
 pub(crate) const CONTROL_FORK: c_int = 0x4D48_0002;
+const CONTROL_BE_GENTLE: c_int = 0x4D48_0003;
 
 /// A commit frame that is about to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +109,8 @@ struct ShimFile {
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
+    /// Of a database file: what a checkpoint has written of it.
+    backfill: Backfill,
     /// Of a -wal file: what it does not have yet of what SQLite has written.
     appends: Appends,
     /// Of a database file: its -wal file, while that is open.
@@ -215,6 +220,7 @@ unsafe extern "C" fn open(
         unpublished: Unpublished::default(),
         view: View::default(),
         fork: Fork::default(),
+        backfill: Backfill::default(),
         appends: Appends::default(),
         wal: ptr::null_mut(),
     };
@@ -351,7 +357,12 @@ unsafe extern "C" fn write(
         return ffi::SQLITE_IOERR_WRITE;
     }
     if !is_wal {
-        return pass!(file, xWrite, buffer, count, offset);
+        let code = pass!(file, xWrite, buffer, count, offset);
+        if code == ffi::SQLITE_OK {
+            let descriptor = || status_of(file).map(|status| status.descriptor);
+            shim(file).backfill.wrote(offset, count.into(), descriptor);
+        }
+        return code;
     }
     // SAFETY: SQLite passes `count` readable bytes.
     let bytes = unsafe { core::slice::from_raw_parts(buffer.cast::<u8>(), count as usize) };
@@ -456,6 +467,10 @@ unsafe extern "C" fn file_control(
         CONTROL_FORK => {
             // SAFETY: only `fork_control` uses this number, with an argument of its own.
             unsafe { fork_control::answer(file, argument) };
+            ffi::SQLITE_OK
+        }
+        CONTROL_BE_GENTLE => {
+            shim(file).backfill.be_gentle(!argument.is_null());
             ffi::SQLITE_OK
         }
         // SQLite's own mapping stays off.
@@ -615,6 +630,16 @@ pub(crate) unsafe fn observe(
     // SAFETY: the connection is open, says the caller.
     let code = unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_OBSERVE, argument) };
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
+}
+
+/// Whether a connection's checkpoint offers the processor to others.
+///
+/// # Safety
+/// `handle` is an open connection that was opened through the shim.
+pub(crate) unsafe fn be_gentle(handle: *mut ffi::sqlite3, gentle: bool) {
+    let argument: *mut c_void = if gentle { handle.cast() } else { ptr::null_mut() };
+    // SAFETY: the connection is open, says the caller; the shim only asks whether there is an argument.
+    unsafe { ffi::sqlite3_file_control(handle, MAIN, CONTROL_BE_GENTLE, argument) };
 }
 
 /// True when the main database of a connection is a file of the shim.

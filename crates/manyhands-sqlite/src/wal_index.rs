@@ -31,7 +31,10 @@ const REGION_BYTES: usize = 32 * 1024;
 pub(crate) const HEADER_BYTES: usize = 48;
 const HEADER_WORDS: usize = HEADER_BYTES / 8;
 
-/// Where the read marks begin, which are numbers of 32 bits (<https://sqlite.org/walformat.html>, 2.1).
+/// Where the number of the frames that checkpoints have copied is, and where the read marks begin: numbers of 32
+/// bits (<https://sqlite.org/walformat.html>, 2.1).
+const BACKFILLED_AT: usize = 96;
+/// See [`BACKFILLED_AT`].
 const READ_MARKS_AT: usize = 100;
 /// How many there are.
 pub const READ_MARKS: usize = 5;
@@ -55,6 +58,15 @@ pub struct WalIndexHeader {
     pub salt: [u8; 8],
     /// SQLite's checksum over all other fields: two headers that differ have different ones.
     pub checksum: u64,
+}
+
+/// What the wal-index says of checkpoints and readers, behind its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointInfo {
+    /// How many of the WAL's frames checkpoints have copied into the database file. When these are all, it is synced.
+    pub backfilled: u32,
+    /// Up to which frame a reader who holds the lock of the same number sees the WAL.
+    pub read_marks: [u32; READ_MARKS],
 }
 
 impl WalIndexHeader {
@@ -270,14 +282,17 @@ impl View {
         let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
     }
 
-    /// The read marks in shared memory.
-    pub(crate) fn live_read_marks(&self) -> [u32; READ_MARKS] {
-        core::array::from_fn(|index| {
-            let place = READ_MARKS_AT + 4 * index;
+    /// What shared memory says of checkpoints and readers at this moment.
+    pub(crate) fn live_checkpoint_info(&self) -> CheckpointInfo {
+        let number = |place: usize| {
             let word = self.word(self.live, place / 8).load(Ordering::Relaxed).to_ne_bytes();
             let at = place % 8;
             u32::from_ne_bytes(word[at..at + 4].try_into().expect("four bytes"))
-        })
+        };
+        CheckpointInfo {
+            backfilled: number(BACKFILLED_AT),
+            read_marks: core::array::from_fn(|index| number(READ_MARKS_AT + 4 * index)),
+        }
     }
 
     /// Gives the shared first page back to the connection. False when the system has no memory: the

@@ -61,6 +61,7 @@ pub(crate) fn serve(
         }
     }
     lead.release();
+    file.checkpoint.go_ahead(file);
     Ok(None)
 }
 
@@ -129,8 +130,9 @@ fn execute_batch(
                     // It is time for a checkpoint, perhaps: nobody shall wait for that.
                     lead.wake_answered();
                 }
+                let others = executed.len() > 1 || lead.next(None).is_some();
                 let (connection, frames) = (executor.connection(), executor.frames());
-                file.checkpoint.after_commit(file, lead.queue(), connection, frames);
+                file.checkpoint.after_commit(file, lead.queue(), connection, frames, others);
             }
         }
         Err(error) => {
@@ -161,6 +163,7 @@ fn execute_requests(
     bytes: &mut Vec<u8>,
 ) -> (Vec<Entry>, Batch) {
     let began = Instant::now();
+    let _calls = executor.connection().hold();
     let now = executor.before().copied();
     let mut executed = Vec::new();
     let mut answer = Vec::new();

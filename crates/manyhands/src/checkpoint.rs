@@ -1,18 +1,25 @@
-//! Checkpoints: the leader copies the WAL into the database file between batches, while it holds the
-//! turn and nobody else's commit waits on it.
+//! Checkpoints: what the WAL has is copied into the database file, so that the WAL can be used from its beginning again.
+//!
+//! A checkpoint is complete when all is copied and nobody commits meanwhile: that is the leader's work, between
+//! batches. But the copying of a full WAL takes as long as ten commits. So where others wait, the leader first gives the
+//! leadership back, and then copies what the WAL has until then, beside their commits ([`Checkpointer::go_ahead`]).
+//! What they have added is little, and the next leader copies it. If it never is, as they add faster than it is
+//! copied, the leader copies all at twice the limit.
 //!
 //! Without a reader that holds it back, such a checkpoint is complete, and the next writer starts the
-//! WAL at its beginning: the file is kept and overwritten, never longer than the limit plus one
-//! batch, and a step of zeros (`wal_appends.rs`, in the fence). With such a reader the WAL grows; the leader tries again each time it has grown by another
-//! quarter of the limit, and tells all members how much is held back. Whoever was given a limit
-//! ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
+//! WAL at its beginning: the file is kept and overwritten, never longer than twice the limit plus one
+//! batch, and a step of zeros (`wal_appends.rs`, in the fence). With such a reader the WAL grows; the leader tries again
+//! each time it has grown by another quarter of the limit, and tells all members how much is held back. Whoever was
+//! given a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Lead, Queue, crash, planted};
-use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection, Transaction, Value};
+use manyhands_sqlite::{
+    CheckpointMode, Checkpointed, Connection, OpenMode, Setting, Transaction, Value,
+};
 
 use crate::Error;
 use crate::commit::Client;
@@ -34,18 +41,25 @@ pub(crate) struct Checkpointer {
     /// first time.
     named_at: AtomicU64,
     count: AtomicU64,
+    /// The WAL is to be copied beside the commits of others, by who has just led.
+    ahead_is_due: AtomicBool,
+    /// The last time that was done a reader held something back: the leader finds out what.
+    ahead_was_held_back: AtomicBool,
+    /// For that: the executor is in use by the next leader.
+    connection: Mutex<Option<Connection>>,
     last_error: Mutex<Option<String>>,
 }
 
 impl Checkpointer {
-    /// Checkpoints through `connection` if the WAL, of `frames`, is due. Only for the leader, outside
-    /// a transaction.
+    /// Checkpoints through `connection` if the WAL, of `frames`, is due. Where `others` wait, only if that is
+    /// short; otherwise [`Checkpointer::go_ahead`] is due. Only for the leader, outside a transaction.
     pub(crate) fn after_commit(
         &self,
         file: &DatabaseFile,
         queue: &Queue,
         connection: &Connection,
         frames: u32,
+        others: bool,
     ) {
         if frames == 0 {
             // Nothing was written: that tells nothing of the WAL.
@@ -64,7 +78,43 @@ impl Checkpointer {
         if frames < next_at || planted("no-checkpoints") {
             return;
         }
-        self.checkpoint(file, queue, connection, frames);
+        let copied = connection.checkpoint_info().map_or(0, |info| info.backfilled);
+        let is_short = frames.saturating_sub(copied) <= limits::CHECKPOINT_FRAMES_SHORT
+            || self.ahead_was_held_back.swap(false, Ordering::Relaxed);
+        if others && !is_short && frames < 2 * limits::CHECKPOINT_FRAMES {
+            self.ahead_is_due.store(true, Ordering::Relaxed);
+        } else {
+            self.checkpoint(file, queue, connection, frames);
+        }
+    }
+
+    /// Copies what the WAL has, if that is due, while others commit. For who has led, and leads no more: only its
+    /// own caller waits for this. What fails here the leader tries again, and tells of.
+    pub(crate) fn go_ahead(&self, file: &DatabaseFile) {
+        if !self.ahead_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
+            return;
+        }
+        // Else another thread is at it.
+        let Ok(mut connection) = self.connection.try_lock() else { return };
+        if connection.is_none() {
+            *connection = open(file);
+        }
+        let Some(connection) = connection.as_ref() else { return };
+        if let Ok(done) = connection.checkpoint_gently() {
+            let held_back = done.frames_done < done.frames;
+            self.ahead_was_held_back.store(held_back, Ordering::Relaxed);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        crash::point("copied-ahead");
+    }
+
+    /// Closes its connection; `tidies` says whether the last one of the database removes its WAL.
+    pub(crate) fn close(&self, tidies: bool) {
+        if let Some(connection) = lock(&self.connection).take()
+            && !tidies
+        {
+            connection.set(Setting::NoCheckpointOnClose, true);
+        }
     }
 
     /// False when it failed for another reason than that somebody has the file in use.
@@ -132,6 +182,14 @@ impl Checkpointer {
     pub(crate) fn last_error(&self) -> Option<String> {
         lock(&self.last_error).clone()
     }
+}
+
+/// A connection that reads nothing but the WAL. What fails here is left to the leaders.
+fn open(file: &DatabaseFile) -> Option<Connection> {
+    let connection = Connection::open(file.path(), OpenMode::ReadWrite, false).ok()?;
+    // The first read makes it a user of the WAL.
+    connection.query_integer("PRAGMA schema_version").ok()?;
+    file.is_in_place().then_some(connection)
 }
 
 /// False while a reader holds back more of the WAL than `bytes_limit`.
@@ -208,5 +266,118 @@ impl Client<'_> {
             pause = (pause * 2).min(limits::WAL_PAUSE_MAX);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::registry::FileHandle;
+
+    /// A database whose WAL nobody checkpoints but who is told to.
+    struct Scene {
+        _directory: tempfile::TempDir,
+        /// Keeps the queue.
+        _connection: crate::Connection,
+        file: FileHandle,
+        writer: Connection,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join("app.db");
+            let database = Database::open(&path).expect("opens");
+            let mut connection = database.connect().expect("a connection");
+            connection.execute("CREATE TABLE t (a)", &[]).expect("a table");
+            let file = connection.file.clone().expect("it has a queue");
+            let writer = Connection::open(&path, OpenMode::ReadWrite, false).expect("opens");
+            writer.execute("PRAGMA wal_autocheckpoint=0; PRAGMA synchronous=OFF").expect("is set");
+            Scene { _directory: directory, _connection: connection, file, writer }
+        }
+
+        /// Lets the WAL grow to more than so many frames, of as many pages, and tells the checkpointer. Returns how
+        /// many there are, and how many are copied.
+        fn grow(&self, frames: u32, others: bool) -> (u32, u32) {
+            while self.frames().0 <= frames {
+                self.writer.execute("INSERT INTO t VALUES (zeroblob(40000))").expect("writes");
+            }
+            let (checkpoint, queue) = (&self.file.checkpoint, self.file.queue());
+            let frames = self.frames().0;
+            checkpoint.after_commit(&self.file, &queue, &self.writer, frames, others);
+            self.frames()
+        }
+
+        /// Reads what is there now, until it is dropped.
+        fn reader(&self) -> Connection {
+            let reader = Connection::open(self.file.path(), OpenMode::ReadWrite, false);
+            let reader = reader.expect("opens");
+            reader.execute("BEGIN; SELECT count(*) FROM t").expect("reads");
+            reader
+        }
+
+        fn frames(&self) -> (u32, u32) {
+            let header = self.writer.wal_index().expect("it has read");
+            let copied = self.writer.checkpoint_info().expect("it has read").backfilled;
+            (header.frame_last, copied)
+        }
+    }
+
+    #[test]
+    fn the_leader_copies_all_where_nobody_waits() {
+        let scene = Scene::new();
+        assert_eq!(scene.grow(limits::CHECKPOINT_FRAMES - 50, false).1, 0);
+        let (frames, copied) = scene.grow(limits::CHECKPOINT_FRAMES, false);
+        assert_eq!(frames, copied);
+        scene.file.checkpoint.go_ahead(&scene.file);
+        assert_eq!(scene.file.checkpoint.count(), 1, "nothing is left to do");
+    }
+
+    #[test]
+    fn where_others_wait_the_leader_copies_only_what_is_left() {
+        let scene = Scene::new();
+        let checkpoint = &scene.file.checkpoint;
+        let (frames, copied) = scene.grow(limits::CHECKPOINT_FRAMES, true);
+        assert_eq!(copied, 0, "of {frames}");
+        let reader = scene.reader();
+        checkpoint.go_ahead(&scene.file);
+        assert_eq!(scene.frames(), (frames, frames));
+        // As if they had added something meanwhile: for the reader's sake it goes behind what is there.
+        scene.writer.execute("INSERT INTO t VALUES (zeroblob(200000))").expect("writes");
+        drop(reader);
+        let (all, copied) = scene.grow(frames, true);
+        assert!(frames < all && all == copied, "{copied} of {all}");
+        scene.writer.execute("INSERT INTO t VALUES (1)").expect("writes");
+        assert!(scene.frames().0 < 10, "the next writer begins at the beginning");
+    }
+
+    /// They write faster than somebody copies.
+    #[test]
+    fn at_twice_the_limit_the_leader_copies_all() {
+        let scene = Scene::new();
+        for frames in [limits::CHECKPOINT_FRAMES, 2 * limits::CHECKPOINT_FRAMES - 50] {
+            assert_eq!(scene.grow(frames, true).1, 0);
+        }
+        let (frames, copied) = scene.grow(2 * limits::CHECKPOINT_FRAMES, true);
+        assert_eq!(frames, copied);
+    }
+
+    /// Whoever writes with a limit must learn of it.
+    #[test]
+    fn a_reader_that_holds_something_back_is_noticed_by_the_leader() {
+        let scene = Scene::new();
+        let queue = scene.file.queue();
+        assert_eq!(scene.grow(limits::CHECKPOINT_FRAMES / 2, true).1, 0);
+        let reader =
+            Connection::open(scene.file.path(), OpenMode::ReadWrite, false).expect("opens");
+        reader.execute("BEGIN; SELECT count(*) FROM t").expect("reads");
+        scene.grow(limits::CHECKPOINT_FRAMES, true);
+        scene.file.checkpoint.go_ahead(&scene.file);
+        let (frames, copied) = scene.frames();
+        assert!(0 < copied && copied < frames, "{copied} of {frames}");
+        assert_eq!(queue.held_back_bytes(), 0);
+        scene.grow(frames, true);
+        assert_ne!(queue.held_back_bytes(), 0);
     }
 }

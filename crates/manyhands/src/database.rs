@@ -284,6 +284,7 @@ impl DatabaseFile {
     pub(crate) fn close(&self) {
         let tidies = self.is_in_place() || self.queue().is_in_place();
         self.idle.clear(tidies);
+        self.checkpoint.close(tidies);
         if let Some(executor) = lock(&self.executor).take()
             && !tidies
         {

@@ -61,6 +61,9 @@ pub(crate) const KEPT_BACK_MAX: usize = 1000;
 /// overwritten, and each checkpoint made everybody wait four times as long.
 pub(crate) const CHECKPOINT_FRAMES: u32 = 1000;
 
+/// So many frames the leader copies while others wait: that takes about as long as a commit.
+pub(crate) const CHECKPOINT_FRAMES_SHORT: u32 = 100;
+
 /// A reader that holds back less of the WAL than this is not worth a line in the log.
 pub(crate) const WAL_BYTES_NOTABLE: u64 = 64 << 20;
 

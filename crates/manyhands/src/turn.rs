@@ -155,13 +155,17 @@ impl Connection {
                 && self.sqlite().transaction() == sqlite::Transaction::None
             {
                 let frames = self.open().frames.load(Ordering::Relaxed);
-                file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames);
+                let others = lead.next(None).is_some();
+                file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
             }
             if self.turns.iter().any(|(_, lead)| lead.next(None).is_some()) {
                 batch::be_courteous(file, self.turn_taken);
             }
         }
         self.release_turns();
+        if let Some(file) = &self.file {
+            file.checkpoint.go_ahead(file);
+        }
     }
 
     pub(crate) fn release_turns(&mut self) {

@@ -73,7 +73,7 @@ pub(crate) fn find(file: &DatabaseFile, queue: &Queue) -> Option<WalReader> {
         is_foreign,
         age,
     };
-    for byte in lock_bytes(connection.read_marks()?, frames) {
+    for byte in lock_bytes(connection.checkpoint_info()?.read_marks, frames) {
         let other = sqlite::locks::holder(shm.0, shm.1, byte);
         if let Some(holder) = other.filter(|holder| holder.foreign) {
             let pid = holder.pid.and_then(|pid| u32::try_from(pid).ok());

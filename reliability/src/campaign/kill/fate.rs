@@ -61,7 +61,7 @@ impl Fate {
                 }
                 Some(name) => {
                     let most = match name {
-                        "joined" | "before-checkpoint" | "after-checkpoint" => 2,
+                        "joined" | "before-checkpoint" | "after-checkpoint" | "copied-ahead" => 2,
                         "block-claimed" | "turn-begun" | "turn-committed" | "first-answered" => 6,
                         "taken" | "executed" => 40,
                         _ => 16,
