@@ -10,12 +10,18 @@
 //! 3 ms (Linux 6.18, `perf record -e sched:sched_switch`).
 
 use core::ops::Range;
+use core::time::Duration;
+use std::time::Instant;
 
 /// So much is written before the kernel is asked to begin, in bytes: 64 pages of 4096.
 const PIECE_BYTES: i64 = 256 << 10;
 
 /// So much is written before others are offered the processor: 8 pages, some 25 us.
 const OFFER_BYTES: i64 = 32 << 10;
+
+/// So long they have it in one checkpoint, in all. Where many want it each offer is taken, and for long: the checkpoint
+/// must end all the same.
+const OFFERED_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Of a database file: what was written since the kernel was last asked to begin.
 #[derive(Debug, Default)]
@@ -24,14 +30,36 @@ pub(crate) struct Backfill {
     piece: Range<i64>,
     /// How much of that was written: pages between are left out.
     written: i64,
-    /// How much was written since others were last offered the processor; `None` where nobody is.
-    offered: Option<i64>,
+    /// Of one beside the commits of others.
+    offer: Option<Offer>,
+}
+
+/// What others are offered of the processor.
+#[derive(Debug, Default)]
+struct Offer {
+    /// How much was written since the last time, in bytes.
+    written: i64,
+    /// For how long they have had it.
+    time: Duration,
+}
+
+impl Offer {
+    fn wrote(&mut self, count: i64) {
+        self.written += count;
+        if self.written < OFFER_BYTES || self.time > OFFERED_TIME_MAX {
+            return;
+        }
+        self.written = 0;
+        let began = Instant::now();
+        rustix::thread::sched_yield();
+        self.time += began.elapsed();
+    }
 }
 
 impl Backfill {
     /// Whether others are offered the processor from here on.
     pub(crate) fn be_gentle(&mut self, gentle: bool) {
-        self.offered = gentle.then_some(0);
+        self.offer = gentle.then(Offer::default);
     }
 
     /// `count` bytes were written at `offset`. Returns where the kernel shall begin, when a piece is there.
@@ -64,12 +92,8 @@ impl Backfill {
         {
             begin_to_write(descriptor, &piece);
         }
-        if let Some(written) = &mut self.offered {
-            *written += count;
-            if *written >= OFFER_BYTES {
-                *written = 0;
-                rustix::thread::sched_yield();
-            }
+        if let Some(offer) = &mut self.offer {
+            offer.wrote(count);
         }
     }
 }

@@ -47,6 +47,9 @@ pub const NAME: &CStr = c"manyhands";
 /// (<https://sqlite.org/walformat.html>, 2.2).
 pub const WRITE_LOCK_BYTE: i64 = 120;
 
+/// The byte whose lock whoever checkpoints holds.
+pub const CHECKPOINT_LOCK_BYTE: i64 = 121;
+
 /// The byte whose lock a reader with the first read mark holds; that of the next mark follows.
 pub const READ_LOCK_BYTE_FIRST: i64 = 123;
 

@@ -17,6 +17,7 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::{Lead, Queue, crash, planted};
+use manyhands_sqlite::vfs::CHECKPOINT_LOCK_BYTE;
 use manyhands_sqlite::{
     CheckpointMode, Checkpointed, Connection, OpenMode, Setting, Transaction, Value,
 };
@@ -94,8 +95,11 @@ impl Checkpointer {
         if !self.ahead_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
             return;
         }
-        // Else another thread is at it.
+        // Else another thread is at it, or another process: to open a connection only to learn that costs too much.
         let Ok(mut connection) = self.connection.try_lock() else { return };
+        if file.lock_holder(CHECKPOINT_LOCK_BYTE).is_some() {
+            return;
+        }
         if connection.is_none() {
             *connection = open(file);
         }

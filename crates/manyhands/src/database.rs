@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue, planted};
+use manyhands_sqlite::locks::Holder;
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
 use crate::busy::BusyWait;
@@ -383,13 +384,16 @@ impl DatabaseFile {
         if !error.code.is_lock_held() || error.message != general {
             return Error::from(error);
         }
+        let holder = self.lock_holder(sqlite::vfs::WRITE_LOCK_BYTE).and_then(|holder| holder.pid);
+        Error::new(ErrorKind::Busy { waited, holder })
+    }
+
+    /// Who else holds the lock on this byte of the -shm file: another process, or another SQLite in this one.
+    pub(crate) fn lock_holder(&self, byte: i64) -> Option<Holder> {
         let mut path = self.path.as_os_str().to_owned();
         path.push("-shm");
-        let holder = std::fs::metadata(path).ok().and_then(|found| {
-            sqlite::locks::holder(found.dev(), found.ino(), sqlite::vfs::WRITE_LOCK_BYTE)
-        });
-        let holder = holder.and_then(|holder| holder.pid);
-        Error::new(ErrorKind::Busy { waited, holder })
+        let found = std::fs::metadata(path).ok()?;
+        sqlite::locks::holder(found.dev(), found.ino(), byte)
     }
 
     /// Stops all writes of this process: what the disk holds is no longer known.
