@@ -79,8 +79,7 @@ impl Checkpointer {
         if frames < next_at || planted("no-checkpoints") {
             return;
         }
-        let copied = connection.checkpoint_info().map_or(0, |info| info.backfilled);
-        let is_short = frames.saturating_sub(copied) <= limits::CHECKPOINT_FRAMES_SHORT
+        let is_short = frames.saturating_sub(copied(connection)) <= limits::CHECKPOINT_FRAMES_SHORT
             || self.ahead_was_held_back.swap(false, Ordering::Relaxed);
         if others && !is_short && frames < 2 * limits::CHECKPOINT_FRAMES {
             self.ahead_is_due.store(true, Ordering::Relaxed);
@@ -130,6 +129,7 @@ impl Checkpointer {
         frames: u32,
     ) -> bool {
         crash::point("before-checkpoint");
+        let frames_done = copied(connection);
         let result = connection.checkpoint(CheckpointMode::Passive);
         crash::point("after-checkpoint");
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -145,8 +145,18 @@ impl Checkpointer {
                 self.note_reader(file, queue, connection, &done);
                 None
             }
-            // Another program checkpoints at this moment.
-            Err(error) if error.code.is_busy() => None,
+            // Somebody else is at it. If that takes so long that the WAL grows, its process may have been stopped.
+            Err(error) if error.code.is_busy() => {
+                if frames >= 2 * limits::CHECKPOINT_FRAMES {
+                    self.note_reader(
+                        file,
+                        queue,
+                        connection,
+                        &Checkpointed { frames, frames_done },
+                    );
+                }
+                None
+            }
             Err(error) => {
                 tracing::warn!(%error, frames, "the checkpoint failed; the WAL grows until one succeeds");
                 let frames = frames.max(limits::CHECKPOINT_FRAMES);
@@ -186,6 +196,11 @@ impl Checkpointer {
     pub(crate) fn last_error(&self) -> Option<String> {
         lock(&self.last_error).clone()
     }
+}
+
+/// How many frames of the WAL checkpoints have copied.
+fn copied(connection: &Connection) -> u32 {
+    connection.checkpoint_info().map_or(0, |info| info.backfilled)
 }
 
 /// A connection that reads nothing but the WAL. What fails here is left to the leaders.
@@ -301,15 +316,23 @@ mod tests {
             Scene { _directory: directory, _connection: connection, file, writer }
         }
 
-        /// Lets the WAL grow to more than so many frames, of as many pages, and tells the checkpointer. Returns how
-        /// many there are, and how many are copied.
-        fn grow(&self, frames: u32, others: bool) -> (u32, u32) {
+        /// Lets the WAL grow to more than so many frames, of as many pages.
+        fn write(&self, frames: u32) {
             while self.frames().0 <= frames {
                 self.writer.execute("INSERT INTO t VALUES (zeroblob(40000))").expect("writes");
             }
+        }
+
+        fn tell(&self, others: bool) {
             let (checkpoint, queue) = (&self.file.checkpoint, self.file.queue());
             let frames = self.frames().0;
             checkpoint.after_commit(&self.file, &queue, &self.writer, frames, others);
+        }
+
+        /// Does both, and returns how many frames there are, and how many are copied.
+        fn grow(&self, frames: u32, others: bool) -> (u32, u32) {
+            self.write(frames);
+            self.tell(others);
             self.frames()
         }
 
@@ -323,8 +346,7 @@ mod tests {
 
         fn frames(&self) -> (u32, u32) {
             let header = self.writer.wal_index().expect("it has read");
-            let copied = self.writer.checkpoint_info().expect("it has read").backfilled;
-            (header.frame_last, copied)
+            (header.frame_last, copied(&self.writer))
         }
     }
 
@@ -383,5 +405,27 @@ mod tests {
         assert_eq!(queue.held_back_bytes(), 0);
         scene.grow(frames, true);
         assert_ne!(queue.held_back_bytes(), 0);
+    }
+
+    /// Somebody else checkpoints, and does not come to an end.
+    #[test]
+    fn a_checkpoint_that_does_not_end_is_noticed() {
+        let scene = Scene::new();
+        let queue = scene.file.queue();
+        scene.write(2 * limits::CHECKPOINT_FRAMES);
+        let reader = scene.reader();
+        let other = open(&scene.file).expect("opens");
+        other.execute("PRAGMA busy_timeout=60000").expect("is set");
+        std::thread::scope(|scope| {
+            // Between two tries of the leader it begins, and waits for the reader.
+            scope.spawn(|| while other.checkpoint(CheckpointMode::Truncate).is_err() {});
+            let began = std::time::Instant::now();
+            while queue.held_back_bytes() == 0 {
+                assert!(began.elapsed() < Duration::from_secs(30), "nobody is told");
+                scene.tell(true);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(reader);
+        });
     }
 }
