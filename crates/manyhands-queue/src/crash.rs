@@ -33,7 +33,7 @@ pub const POINTS: &[&str] = &[
     "turn-committed",
     "before-checkpoint",
     "after-checkpoint",
-    "copied-ahead",
+    "copied-beside",
     "leaving",
 ];
 

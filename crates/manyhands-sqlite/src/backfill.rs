@@ -19,18 +19,18 @@ const PIECE_BYTES: i64 = 256 << 10;
 /// So much is written before others are offered the processor: 8 pages, some 25 us.
 const OFFER_BYTES: i64 = 32 << 10;
 
-/// So long they have it in one checkpoint, in all. Where many want it each offer is taken, and for long: the checkpoint
-/// must end all the same.
+/// When they have had it for so long in one checkpoint, they are offered it no more: where many want it each offer is
+/// taken, and for long.
 const OFFERED_TIME_MAX: Duration = Duration::from_millis(5);
 
-/// Of a database file: what was written since the kernel was last asked to begin.
+/// Of a checkpoint: what it has written since the kernel was last asked to begin.
 #[derive(Debug, Default)]
 pub(crate) struct Backfill {
     /// Where it lies.
     piece: Range<i64>,
     /// How much of that was written: pages between are left out.
     written: i64,
-    /// Of one beside the commits of others.
+    /// In one beside the commits of others.
     offer: Option<Offer>,
 }
 
@@ -43,31 +43,14 @@ struct Offer {
     time: Duration,
 }
 
-impl Offer {
-    fn wrote(&mut self, count: i64) {
-        self.written += count;
-        if self.written < OFFER_BYTES || self.time > OFFERED_TIME_MAX {
-            return;
-        }
-        self.written = 0;
-        let began = Instant::now();
-        rustix::thread::sched_yield();
-        self.time += began.elapsed();
-    }
-}
-
 impl Backfill {
-    /// Whether others are offered the processor from here on.
-    pub(crate) fn be_gentle(&mut self, gentle: bool) {
-        self.offer = gentle.then(Offer::default);
+    /// A checkpoint begins; a `gentle` one offers others the processor.
+    pub(crate) fn new(gentle: bool) -> Backfill {
+        Backfill { offer: gentle.then(Offer::default), ..Backfill::default() }
     }
 
     /// `count` bytes were written at `offset`. Returns where the kernel shall begin, when a piece is there.
-    fn note(&mut self, offset: i64, count: i64) -> Option<Range<i64>> {
-        if offset < self.piece.end {
-            // Another checkpoint: what is left of the last one was synced, or will be.
-            (self.piece, self.written) = (offset..offset, 0);
-        }
+    pub(crate) fn wrote(&mut self, offset: i64, count: i64) -> Option<Range<i64>> {
         if self.written == 0 {
             self.piece.start = offset;
         }
@@ -80,27 +63,23 @@ impl Backfill {
         })
     }
 
-    /// `count` bytes were written at `offset` of the file with the descriptor that `descriptor` looks up.
-    pub(crate) fn wrote(
-        &mut self,
-        offset: i64,
-        count: i64,
-        descriptor: impl FnOnce() -> Option<libc::c_int>,
-    ) {
-        if let Some(piece) = self.note(offset, count)
-            && let Some(descriptor) = descriptor()
-        {
-            begin_to_write(descriptor, &piece);
+    /// Lets others have the processor for a moment, if `count` bytes and those before are enough for that.
+    pub(crate) fn offer_processor(&mut self, count: i64) {
+        let Some(offer) = &mut self.offer else { return };
+        offer.written += count;
+        if offer.written < OFFER_BYTES || offer.time > OFFERED_TIME_MAX {
+            return;
         }
-        if let Some(offer) = &mut self.offer {
-            offer.wrote(count);
-        }
+        offer.written = 0;
+        let began = Instant::now();
+        rustix::thread::sched_yield();
+        offer.time += began.elapsed();
     }
 }
 
-/// Asks the kernel to begin to write a part of a file to the disk: `sync_file_range(2)`, which waits for nothing here,
-/// and then neither sees nor clears an error of the file.
-fn begin_to_write(descriptor: libc::c_int, part: &Range<i64>) {
+/// Asks the kernel to begin to write a part of a file to the disk: `sync_file_range(2)`, which does not wait until that is
+/// done, and then neither sees nor clears an error of the file.
+pub(crate) fn begin_to_write(descriptor: libc::c_int, part: &Range<i64>) {
     let (length, flags) = (part.end - part.start, libc::SYNC_FILE_RANGE_WRITE);
     // SAFETY: integers. What it returns says nothing about what is on the disk.
     unsafe { libc::sync_file_range(descriptor, part.start, length, flags) };
@@ -115,7 +94,7 @@ mod tests {
     /// The pieces that these pages come in.
     fn pieces(pages: impl IntoIterator<Item = i64>) -> Vec<(i64, i64)> {
         let mut backfill = Backfill::default();
-        let note = |page| backfill.note(page * PAGE, PAGE);
+        let note = |page| backfill.wrote(page * PAGE, PAGE);
         let pieces = pages.into_iter().filter_map(note);
         pieces.map(|it| (it.start / PAGE, it.end / PAGE)).collect()
     }
@@ -126,12 +105,5 @@ mod tests {
         assert_eq!(pieces(0..200), [(0, 64), (64, 128), (128, 192)]);
         // Every other page was changed.
         assert_eq!(pieces((0..200).map(|page| 2 * page + 1)), [(1, 128), (129, 256), (257, 384)]);
-    }
-
-    #[test]
-    fn each_checkpoint_begins_anew() {
-        assert_eq!(pieces((0..40).chain(10..100)), [(10, 74)]);
-        assert_eq!(pieces((0..64).chain(0..64)), [(0, 64), (0, 64)]);
-        assert_eq!(pieces([5; 100]), []);
     }
 }

@@ -315,6 +315,11 @@ impl Fork {
         self.forked && !self.overflowed && newest
     }
 
+    /// See [`View::forget_backfill`].
+    pub(crate) fn forget_backfill(&self) {
+        self.view.as_ref().inspect(|view| view.forget_backfill());
+    }
+
     pub(crate) fn checkpoint_info(&self) -> Option<CheckpointInfo> {
         self.view.as_ref().map(View::live_checkpoint_info)
     }

@@ -23,6 +23,9 @@
 //! any error, lock or unlock forgets a frame that was announced. And when SQLite gives the write lock back
 //! after a commit that failed, its frame is not in the -wal file any more (`unpublished`).
 
+#[cfg(test)]
+mod failed_sync;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
 use core::ptr::{self, NonNull};
@@ -31,7 +34,7 @@ use std::sync::{Arc, OnceLock};
 use libsqlite3_sys as ffi;
 
 use crate::Error;
-use crate::backfill::Backfill;
+use crate::backfill::{self, Backfill};
 use crate::fork_control;
 use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
 use crate::mapped_file::{Status, View};
@@ -112,8 +115,10 @@ struct ShimFile {
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
-    /// Of a database file: what a checkpoint has written of it.
-    backfill: Backfill,
+    /// Of a database file: what the checkpoint that runs has written of it.
+    backfill: Option<Backfill>,
+    /// Of a database file: the next one offers others the processor.
+    gentle: bool,
     /// Of a -wal file: what it does not have yet of what SQLite has written.
     appends: Appends,
     /// Of a database file: its -wal file, while that is open.
@@ -223,7 +228,8 @@ unsafe extern "C" fn open(
         unpublished: Unpublished::default(),
         view: View::default(),
         fork: Fork::default(),
-        backfill: Backfill::default(),
+        backfill: None,
+        gentle: false,
         appends: Appends::default(),
         wal: ptr::null_mut(),
     };
@@ -360,16 +366,29 @@ unsafe extern "C" fn write(
         return ffi::SQLITE_IOERR_WRITE;
     }
     if !is_wal {
-        let code = pass!(file, xWrite, buffer, count, offset);
-        if code == ffi::SQLITE_OK {
-            let descriptor = || status_of(file).map(|status| status.descriptor);
-            shim(file).backfill.wrote(offset, count.into(), descriptor);
-        }
-        return code;
+        return write_database(file, buffer, count, offset);
     }
     // SAFETY: SQLite passes `count` readable bytes.
     let bytes = unsafe { core::slice::from_raw_parts(buffer.cast::<u8>(), count as usize) };
     write_wal(shim(file), bytes, offset)
+}
+
+fn write_database(
+    file: *mut ffi::sqlite3_file,
+    buffer: *const c_void,
+    count: c_int,
+    offset: i64,
+) -> c_int {
+    let code = pass!(file, xWrite, buffer, count, offset);
+    let Some(mut backfill) = shim(file).backfill.take() else { return code };
+    if let Some(piece) = backfill.wrote(offset, count.into())
+        && let Some(status) = status_of(file)
+    {
+        backfill::begin_to_write(status.descriptor, &piece);
+    }
+    backfill.offer_processor(count.into());
+    shim(file).backfill = Some(backfill);
+    code
 }
 
 fn write_wal(wal: &mut ShimFile, bytes: &[u8], offset: i64) -> c_int {
@@ -422,6 +441,11 @@ unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, flags: c_int) -> c_int {
     if planted("failed-sync-succeeds") {
         code = ffi::SQLITE_OK;
     }
+    if !is_wal && code != ffi::SQLITE_OK {
+        // In WAL mode this is a checkpoint's. The kernel may have dropped what it has copied, and those before it, which
+        // do not sync where others have committed meanwhile: the next one must not go on from there.
+        shim(file).fork.forget_backfill();
+    }
     if is_wal {
         let main = main_of(shim(file));
         if code != ffi::SQLITE_OK {
@@ -473,8 +497,16 @@ unsafe extern "C" fn file_control(
             ffi::SQLITE_OK
         }
         CONTROL_BE_GENTLE => {
-            shim(file).backfill.be_gentle(!argument.is_null());
+            shim(file).gentle = !argument.is_null();
             ffi::SQLITE_OK
+        }
+        ffi::SQLITE_FCNTL_CKPT_START => {
+            shim(file).backfill = Some(Backfill::new(shim(file).gentle));
+            pass!(file, xFileControl, operation, argument)
+        }
+        ffi::SQLITE_FCNTL_CKPT_DONE => {
+            shim(file).backfill = None;
+            pass!(file, xFileControl, operation, argument)
         }
         // SQLite's own mapping stays off.
         ffi::SQLITE_FCNTL_MMAP_SIZE => {

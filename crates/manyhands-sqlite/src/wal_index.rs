@@ -282,6 +282,12 @@ impl View {
         let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
     }
 
+    /// Makes the next checkpoint copy all of the WAL again. Only inside a checkpoint: nobody goes by the number then.
+    pub(crate) fn forget_backfill(&self) {
+        let others = !half_of_word(BACKFILLED_AT);
+        self.word(self.live, BACKFILLED_AT / 8).fetch_and(others, Ordering::Relaxed);
+    }
+
     /// What shared memory says of checkpoints and readers at this moment.
     pub(crate) fn live_checkpoint_info(&self) -> CheckpointInfo {
         let number = |place: usize| {

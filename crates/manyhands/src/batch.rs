@@ -61,7 +61,6 @@ pub(crate) fn serve(
         }
     }
     lead.release();
-    file.checkpoint.go_ahead(file);
     Ok(None)
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A checkpoint is complete when all is copied and nobody commits meanwhile: that is the leader's work, between
 //! batches. But the copying of a full WAL takes as long as ten commits. So where others wait, the leader first gives the
-//! leadership back, and then copies what the WAL has until then, beside their commits ([`Checkpointer::go_ahead`]).
-//! What they have added is little, and the next leader copies it. If it never is, as they add faster than it is
-//! copied, the leader copies all at twice the limit.
+//! leadership back, and when its caller's own write is answered, its thread copies what the WAL has until then, beside the
+//! commits of others ([`Checkpointer::copy_beside`]). What they have added is little, and the next leader copies it. If it
+//! never is, as they add faster than it is copied, the leader copies all at twice the limit.
 //!
 //! Without a reader that holds it back, such a checkpoint is complete, and the next writer starts the
-//! WAL at its beginning: the file is kept and overwritten, never longer than twice the limit plus one
-//! batch, and a step of zeros (`wal_appends.rs`, in the fence). With such a reader the WAL grows; the leader tries again
+//! WAL at its beginning: the file is kept and overwritten, and seldom longer than the limit and what is committed while it
+//! is copied, never much longer than twice the limit, and a step of zeros (`wal_appends.rs`, in the fence). With such a
+//! reader, or while somebody who checkpoints is stopped, the WAL grows; the leader tries again
 //! each time it has grown by another quarter of the limit, and tells all members how much is held back. Whoever was
 //! given a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
 
@@ -42,10 +43,10 @@ pub(crate) struct Checkpointer {
     /// first time.
     named_at: AtomicU64,
     count: AtomicU64,
-    /// The WAL is to be copied beside the commits of others, by who has just led.
-    ahead_is_due: AtomicBool,
+    /// The WAL is to be copied beside the commits of others, by who has led.
+    copying_is_due: AtomicBool,
     /// The last time that was done a reader held something back: the leader finds out what.
-    ahead_was_held_back: AtomicBool,
+    copying_was_held_back: AtomicBool,
     /// For that: the executor is in use by the next leader.
     connection: Mutex<Option<Connection>>,
     last_error: Mutex<Option<String>>,
@@ -53,7 +54,7 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     /// Checkpoints through `connection` if the WAL, of `frames`, is due. Where `others` wait, only if that is
-    /// short; otherwise [`Checkpointer::go_ahead`] is due. Only for the leader, outside a transaction.
+    /// short; otherwise [`Checkpointer::copy_beside`] is due. Only for the leader, outside a transaction.
     pub(crate) fn after_commit(
         &self,
         file: &DatabaseFile,
@@ -79,19 +80,20 @@ impl Checkpointer {
         if frames < next_at || planted("no-checkpoints") {
             return;
         }
-        let is_short = frames.saturating_sub(copied(connection)) <= limits::CHECKPOINT_FRAMES_SHORT
-            || self.ahead_was_held_back.swap(false, Ordering::Relaxed);
-        if others && !is_short && frames < 2 * limits::CHECKPOINT_FRAMES {
-            self.ahead_is_due.store(true, Ordering::Relaxed);
+        let is_short = frames.saturating_sub(copied(connection)) <= limits::CHECKPOINT_FRAMES_SHORT;
+        let was_held_back = self.copying_was_held_back.swap(false, Ordering::Relaxed);
+        let is_large = frames >= 2 * limits::CHECKPOINT_FRAMES;
+        if others && !is_short && !was_held_back && !is_large {
+            self.copying_is_due.store(true, Ordering::Relaxed);
         } else {
             self.checkpoint(file, queue, connection, frames);
         }
     }
 
-    /// Copies what the WAL has, if that is due, while others commit. For who has led, and leads no more: only its
-    /// own caller waits for this. What fails here the leader tries again, and tells of.
-    pub(crate) fn go_ahead(&self, file: &DatabaseFile) {
-        if !self.ahead_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
+    /// Copies what the WAL has, if that is due, while others commit. For who may have led, and leads no more, with
+    /// nothing in the queue: only its own caller waits for this. What fails here the leader tries again, and tells of.
+    pub(crate) fn copy_beside(&self, file: &DatabaseFile) {
+        if !self.copying_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
             return;
         }
         // Else another thread is at it, or another process: to open a connection only to learn that costs too much.
@@ -105,10 +107,10 @@ impl Checkpointer {
         let Some(connection) = connection.as_ref() else { return };
         if let Ok(done) = connection.checkpoint_gently() {
             let held_back = done.frames_done < done.frames;
-            self.ahead_was_held_back.store(held_back, Ordering::Relaxed);
+            self.copying_was_held_back.store(held_back, Ordering::Relaxed);
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        crash::point("copied-ahead");
+        crash::point("copied-beside");
     }
 
     /// Closes its connection; `tidies` says whether the last one of the database removes its WAL.
@@ -148,6 +150,7 @@ impl Checkpointer {
             // Somebody else is at it. If that takes so long that the WAL grows, its process may have been stopped.
             Err(error) if error.code.is_busy() => {
                 if frames >= 2 * limits::CHECKPOINT_FRAMES {
+                    self.next_at.store(frames + limits::CHECKPOINT_FRAMES / 4, Ordering::Relaxed);
                     self.note_reader(
                         file,
                         queue,
@@ -205,10 +208,10 @@ fn copied(connection: &Connection) -> u32 {
 
 /// A connection that reads nothing but the WAL. What fails here is left to the leaders.
 fn open(file: &DatabaseFile) -> Option<Connection> {
-    let connection = Connection::open(file.path(), OpenMode::ReadWrite, false).ok()?;
+    let connection = file.open_sqlite(OpenMode::ReadWrite).ok()?;
     // The first read makes it a user of the WAL.
     connection.query_integer("PRAGMA schema_version").ok()?;
-    file.is_in_place().then_some(connection)
+    Some(connection)
 }
 
 /// False while a reader holds back more of the WAL than `bytes_limit`.
@@ -356,7 +359,7 @@ mod tests {
         assert_eq!(scene.grow(limits::CHECKPOINT_FRAMES - 50, false).1, 0);
         let (frames, copied) = scene.grow(limits::CHECKPOINT_FRAMES, false);
         assert_eq!(frames, copied);
-        scene.file.checkpoint.go_ahead(&scene.file);
+        scene.file.checkpoint.copy_beside(&scene.file);
         assert_eq!(scene.file.checkpoint.count(), 1, "nothing is left to do");
     }
 
@@ -367,7 +370,7 @@ mod tests {
         let (frames, copied) = scene.grow(limits::CHECKPOINT_FRAMES, true);
         assert_eq!(copied, 0, "of {frames}");
         let reader = scene.reader();
-        checkpoint.go_ahead(&scene.file);
+        checkpoint.copy_beside(&scene.file);
         assert_eq!(scene.frames(), (frames, frames));
         // As if they had added something meanwhile: for the reader's sake it goes behind what is there.
         scene.writer.execute("INSERT INTO t VALUES (zeroblob(200000))").expect("writes");
@@ -399,12 +402,48 @@ mod tests {
             Connection::open(scene.file.path(), OpenMode::ReadWrite, false).expect("opens");
         reader.execute("BEGIN; SELECT count(*) FROM t").expect("reads");
         scene.grow(limits::CHECKPOINT_FRAMES, true);
-        scene.file.checkpoint.go_ahead(&scene.file);
+        scene.file.checkpoint.copy_beside(&scene.file);
         let (frames, copied) = scene.frames();
         assert!(0 < copied && copied < frames, "{copied} of {frames}");
         assert_eq!(queue.held_back_bytes(), 0);
         scene.grow(frames, true);
         assert_ne!(queue.held_back_bytes(), 0);
+    }
+
+    /// It is looked for once, and not at the next full WAL.
+    #[test]
+    fn a_reader_that_has_ended_is_forgotten() {
+        let scene = Scene::new();
+        scene.write(limits::CHECKPOINT_FRAMES);
+        let reader = scene.reader();
+        scene.writer.execute("INSERT INTO t VALUES (1)").expect("writes");
+        scene.tell(true);
+        scene.file.checkpoint.copy_beside(&scene.file);
+        drop(reader);
+        scene.tell(true);
+        let (frames, copied) = scene.frames();
+        assert_eq!(frames, copied);
+        scene.writer.execute("INSERT INTO t VALUES (1)").expect("writes");
+        assert!(scene.frames().0 < 10, "the next writer begins at the beginning");
+        assert_eq!(scene.grow(limits::CHECKPOINT_FRAMES, true).1, 0);
+    }
+
+    /// Somebody has restored a backup, and renamed it to the path. It was opened, found to be another file, and closed:
+    /// as its last connection, which copied the old WAL into it, and deleted that.
+    #[test]
+    fn another_file_at_the_path_is_left_alone() {
+        let scene = Scene::new();
+        let path = scene.file.path();
+        scene.grow(limits::CHECKPOINT_FRAMES, true);
+        let backup = path.with_file_name("backup.db");
+        let other = Connection::open(&backup, OpenMode::ReadWriteCreate, false).expect("opens");
+        other.execute("PRAGMA journal_mode=WAL; CREATE TABLE restored (a)").expect("a table");
+        drop(other);
+        std::fs::rename(&backup, path).expect("renamed");
+        let before = std::fs::read(path).expect("reads");
+        scene.file.checkpoint.copy_beside(&scene.file);
+        assert_eq!(std::fs::read(path).expect("reads"), before);
+        assert!(path.with_file_name("app.db-wal").exists());
     }
 
     /// Somebody else checkpoints, and does not come to an end.
@@ -427,5 +466,9 @@ mod tests {
             }
             drop(reader);
         });
+        // It has ended, and the WAL was truncated: nobody need wait any more.
+        scene.writer.execute("INSERT INTO t VALUES (1)").expect("writes");
+        scene.tell(true);
+        assert_eq!(queue.held_back_bytes(), 0);
     }
 }

@@ -220,16 +220,25 @@ impl DatabaseFile {
             return Ok(open);
         }
         // ATTACH creates a file that does not exist only if the connection itself was opened so.
-        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWriteCreate, false)?;
+        let connection = self.open_sqlite(OpenMode::ReadWriteCreate)?;
         let mut open = OpenConnection::new(connection, settings)?;
         open.take_over_checkpoints();
-        if !self.is_in_place() {
-            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
-        }
         // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
         // else. What fails here fails there again, and is told there.
         open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
         Ok(open)
+    }
+
+    /// Opens an SQLite connection to this very file. Where another database has come to the path, that one's last
+    /// connection would take our WAL for its own when it closes.
+    pub(crate) fn open_sqlite(&self, mode: OpenMode) -> Result<sqlite::Connection, Error> {
+        let connection = sqlite::Connection::open(&self.path, mode, false)?;
+        connection.set(sqlite::Setting::NoCheckpointOnClose, true);
+        if !self.is_in_place() {
+            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+        }
+        connection.set(sqlite::Setting::NoCheckpointOnClose, false);
+        Ok(connection)
     }
 
     /// False for what a child inherited by `fork()`, and after a failed sync.
@@ -328,7 +337,7 @@ impl DatabaseFile {
         // The same for all, whatever was written over: who joins does not take it for another version's.
         place.retire();
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
-        let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
+        let connection = self.open_sqlite(OpenMode::ReadWrite)?;
         let busy = BusyWait::install(&connection, deadline.remaining());
         let found = std::fs::metadata(&self.path)
             .map_err(|_| Error::new(ErrorKind::Replaced { path: self.path.clone() }))?;
@@ -370,7 +379,7 @@ impl DatabaseFile {
         let mut guard = lock(&self.executor);
         // The queue may just have been joined anew, and its executor made: a commit is announced where it is led.
         if !guard.as_ref().is_some_and(|executor| executor.is_of(queue)) {
-            let connection = sqlite::Connection::open(&self.path, OpenMode::ReadWrite, false)?;
+            let connection = self.open_sqlite(OpenMode::ReadWrite)?;
             let busy = BusyWait::install(&connection, limits::TIMEOUT);
             *guard = Some(Executor::new(connection, busy, queue)?);
         }

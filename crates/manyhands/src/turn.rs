@@ -164,7 +164,7 @@ impl Connection {
         }
         self.release_turns();
         if let Some(file) = &self.file {
-            file.checkpoint.go_ahead(file);
+            file.checkpoint.copy_beside(file);
         }
     }
 

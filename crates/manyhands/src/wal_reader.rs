@@ -60,7 +60,7 @@ const COMMAND_MAX: usize = 80;
 /// The oldest reader, if one holds back the WAL now.
 pub(crate) fn find(file: &DatabaseFile, queue: &Queue) -> Option<WalReader> {
     // A connection of its own: those of others are in use by other threads.
-    let connection = sqlite::Connection::open(file.path(), OpenMode::ReadWrite, false).ok()?;
+    let connection = file.open_sqlite(OpenMode::ReadWrite).ok()?;
     // It knows the wal-index when it has read.
     connection.query_text("SELECT CAST(count(*) AS TEXT) FROM sqlite_schema").ok()?;
     let frames = connection.wal_index()?.frame_last;

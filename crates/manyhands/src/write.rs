@@ -87,7 +87,12 @@ impl Connection {
         if request::encode(request, &mut bytes).is_none() {
             return Ok(None);
         }
-        self.client(file).submit(kind, &bytes).map(Some)
+        let settled = self.client(file).submit(kind, &bytes)?;
+        if matches!(settled, Settled::Answer(_)) {
+            // It may have led meanwhile.
+            file.checkpoint.copy_beside(file);
+        }
+        Ok(Some(settled))
     }
 
     /// Takes a leader's answer as if the statements had run here. An error comes with the index of its

@@ -259,6 +259,7 @@ impl Writer {
         while let Some(in_hand) = self.next() {
             self.see_to(in_hand, &mut worker);
             self.hand_out_answers();
+            self.file.checkpoint.copy_beside(&self.file);
         }
     }
 

@@ -61,14 +61,15 @@ impl Fate {
                 }
                 Some(name) => {
                     let most = match name {
-                        "joined" | "before-checkpoint" | "after-checkpoint" | "copied-ahead" => 2,
+                        "joined" | "before-checkpoint" | "after-checkpoint" | "copied-beside" => 2,
                         "block-claimed" | "turn-begun" | "turn-committed" | "first-answered" => 6,
                         "taken" | "executed" => 40,
                         _ => 16,
                     };
                     let fate = Fate::Point { name, count: random.u64(1..most) };
                     // A checkpoint comes after many commits, and is another's most of the time.
-                    let times = if name.ends_with("-checkpoint") { 2 } else { 1 };
+                    let is_rare = name.ends_with("-checkpoint") || name == "copied-beside";
+                    let times = if is_rare { 2 } else { 1 };
                     fates.extend(std::iter::repeat_n(fate, times));
                 }
             }
