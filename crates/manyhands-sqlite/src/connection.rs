@@ -32,6 +32,8 @@ pub enum OpenMode {
 pub enum CheckpointMode {
     /// As much as possible without waiting for anybody.
     Passive,
+    /// The same while others commit: they are offered the processor meanwhile.
+    Beside,
     /// Everything, and the WAL starts at its beginning again.
     Restart,
     /// As restart, and the file is cut to zero bytes.
@@ -405,8 +407,10 @@ impl Connection {
     /// # Errors
     /// `SQLITE_BUSY` when somebody else is at it, or holds back some frames that the mode insists on.
     pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, Error> {
+        // SAFETY: the connection is open, through the shim.
+        unsafe { vfs::be_gentle(self.raw(), mode == CheckpointMode::Beside) };
         let mode = match mode {
-            CheckpointMode::Passive => ffi::SQLITE_CHECKPOINT_PASSIVE,
+            CheckpointMode::Passive | CheckpointMode::Beside => ffi::SQLITE_CHECKPOINT_PASSIVE,
             CheckpointMode::Restart => ffi::SQLITE_CHECKPOINT_RESTART,
             CheckpointMode::Truncate => ffi::SQLITE_CHECKPOINT_TRUNCATE,
         };
@@ -418,19 +422,6 @@ impl Connection {
         self.check(code)?;
         let count = |number: c_int| u32::try_from(number).unwrap_or(0);
         Ok(Checkpointed { frames: count(frames), frames_done: count(done) })
-    }
-
-    /// The same in [`CheckpointMode::Passive`], for while others commit: they are offered the processor meanwhile.
-    ///
-    /// # Errors
-    /// `SQLITE_BUSY` when somebody else is at it.
-    pub fn checkpoint_gently(&self) -> Result<Checkpointed, Error> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { vfs::be_gentle(self.raw(), true) };
-        let result = self.checkpoint(CheckpointMode::Passive);
-        // SAFETY: as above.
-        unsafe { vfs::be_gentle(self.raw(), false) };
-        result
     }
 
     /// A handle with which another thread can interrupt this connection's statements.

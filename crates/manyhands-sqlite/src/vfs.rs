@@ -22,6 +22,8 @@
 //! What always holds: a stage is told only between the commit frame and the end of its transaction;
 //! any error, lock or unlock forgets a frame that was announced. And when SQLite gives the write lock back
 //! after a commit that failed, its frame is not in the -wal file any more (`unpublished`).
+//!
+//! The file is long because it has a method for each of SQLite's; what they do has files of its own.
 
 #[cfg(test)]
 mod failed_sync;
@@ -667,7 +669,7 @@ pub(crate) unsafe fn observe(
     if code == ffi::SQLITE_OK { Ok(()) } else { Err(Error::from_code(code)) }
 }
 
-/// Whether a connection's checkpoint offers the processor to others.
+/// Whether a connection's next checkpoints offer the processor to others.
 ///
 /// # Safety
 /// `handle` is an open connection that was opened through the shim.

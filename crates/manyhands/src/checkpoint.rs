@@ -90,8 +90,8 @@ impl Checkpointer {
         }
     }
 
-    /// Copies what the WAL has, if that is due, while others commit. For who may have led, and leads no more, with
-    /// nothing in the queue: only its own caller waits for this. What fails here the leader tries again, and tells of.
+    /// Copies what the WAL has, if that is due, while others commit. For who may have led, and leads no more, when its
+    /// write is answered: only its own caller waits for this. What fails here the leader tries again, and tells of.
     pub(crate) fn copy_beside(&self, file: &DatabaseFile) {
         if !self.copying_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
             return;
@@ -105,7 +105,7 @@ impl Checkpointer {
             *connection = open(file);
         }
         let Some(connection) = connection.as_ref() else { return };
-        if let Ok(done) = connection.checkpoint_gently() {
+        if let Ok(done) = connection.checkpoint(CheckpointMode::Beside) {
             let held_back = done.frames_done < done.frames;
             self.copying_was_held_back.store(held_back, Ordering::Relaxed);
             self.count.fetch_add(1, Ordering::Relaxed);

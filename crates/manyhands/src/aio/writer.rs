@@ -259,6 +259,7 @@ impl Writer {
         while let Some(in_hand) = self.next() {
             self.see_to(in_hand, &mut worker);
             self.hand_out_answers();
+            // Who was answered goes on meanwhile. The others have nobody else to wait for them.
             self.file.checkpoint.copy_beside(&self.file);
         }
     }
