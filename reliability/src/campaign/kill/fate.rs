@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn who_dies_with_a_commit_on_its_way_does_so_twice_as_often() {
         let mut dealt = std::collections::BTreeMap::new();
-        for round in 0..36 {
+        for round in 0..37 {
             for fate in Fate::deal(1, round, 100, None).expect("dealt") {
                 *dealt.entry(fate.name()).or_insert(0) += 1;
             }
