@@ -33,7 +33,6 @@ pub const POINTS: &[&str] = &[
     "turn-committed",
     "before-checkpoint",
     "after-checkpoint",
-    "copied-beside",
     "leaving",
 ];
 

@@ -110,7 +110,6 @@ impl Checkpointer {
             self.copying_was_held_back.store(held_back, Ordering::Relaxed);
             self.count.fetch_add(1, Ordering::Relaxed);
         }
-        crash::point("copied-beside");
     }
 
     /// Closes its connection; `tidies` says whether the last one of the database removes its WAL.

@@ -65,9 +65,7 @@ impl Moments {
         let moments = POINTS.iter().map(|point| {
             let due = match *point {
                 _ if RARE.contains(point) => 1,
-                "before-checkpoint" | "after-checkpoint" | "copied-beside" | "block-claimed" => {
-                    dice.u64(1..3)
-                }
+                "before-checkpoint" | "after-checkpoint" | "block-claimed" => dice.u64(1..3),
                 _ => dice.u64(1..40),
             };
             Moment { passed: AtomicU64::new(0), due: AtomicU64::new(due) }
