@@ -317,7 +317,9 @@ impl Fork {
 
     /// See [`View::forget_backfill`].
     pub(crate) fn forget_backfill(&self) {
-        self.view.as_ref().inspect(|view| view.forget_backfill());
+        if let Some(view) = &self.view {
+            view.forget_backfill();
+        }
     }
 
     pub(crate) fn checkpoint_info(&self) -> Option<CheckpointInfo> {

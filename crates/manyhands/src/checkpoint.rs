@@ -130,7 +130,6 @@ impl Checkpointer {
         frames: u32,
     ) -> bool {
         crash::point("before-checkpoint");
-        let frames_done = copied(connection);
         let result = connection.checkpoint(CheckpointMode::Passive);
         crash::point("after-checkpoint");
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -150,12 +149,8 @@ impl Checkpointer {
             Err(error) if error.code.is_busy() => {
                 if frames >= 2 * limits::CHECKPOINT_FRAMES {
                     self.next_at.store(frames + limits::CHECKPOINT_FRAMES / 4, Ordering::Relaxed);
-                    self.note_reader(
-                        file,
-                        queue,
-                        connection,
-                        &Checkpointed { frames, frames_done },
-                    );
+                    let done = Checkpointed { frames, frames_done: copied(connection) };
+                    self.note_reader(file, queue, connection, &done);
                 }
                 None
             }

@@ -399,10 +399,16 @@ impl DatabaseFile {
 
     /// Who else holds the lock on this byte of the -shm file: another process, or another SQLite in this one.
     pub(crate) fn lock_holder(&self, byte: i64) -> Option<Holder> {
+        let (device, inode) = self.shared_memory()?;
+        sqlite::locks::holder(device, inode, byte)
+    }
+
+    /// Which file the -shm file is.
+    pub(crate) fn shared_memory(&self) -> Option<FileId> {
         let mut path = self.path.as_os_str().to_owned();
         path.push("-shm");
         let found = std::fs::metadata(path).ok()?;
-        sqlite::locks::holder(found.dev(), found.ino(), byte)
+        Some((found.dev(), found.ino()))
     }
 
     /// Stops all writes of this process: what the disk holds is no longer known.

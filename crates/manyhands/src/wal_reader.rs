@@ -11,8 +11,6 @@
 use core::fmt;
 use core::time::Duration;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 
 use manyhands_queue::{MemberInfo, Queue};
 use manyhands_sqlite::{self as sqlite, OpenMode};
@@ -64,7 +62,7 @@ pub(crate) fn find(file: &DatabaseFile, queue: &Queue) -> Option<WalReader> {
     // It knows the wal-index when it has read.
     connection.query_text("SELECT CAST(count(*) AS TEXT) FROM sqlite_schema").ok()?;
     let frames = connection.wal_index()?.frame_last;
-    let shm = shared_memory_of(file)?;
+    let shm = file.shared_memory()?;
     let age = queue.held_back_for();
     let found = |pid, label, is_foreign| WalReader {
         pid,
@@ -101,14 +99,6 @@ fn lock_bytes(marks: [u32; sqlite::READ_MARKS], frames: u32) -> impl Iterator<It
     old.retain(|&(mark, _)| mark < frames);
     old.sort_unstable();
     old.into_iter().map(|(_, byte)| byte)
-}
-
-/// Device and inode of the -shm file.
-fn shared_memory_of(file: &DatabaseFile) -> Option<(u64, u64)> {
-    let mut path = file.path().as_os_str().to_owned();
-    path.push("-shm");
-    let found = fs::metadata(PathBuf::from(path)).ok()?;
-    Some((found.dev(), found.ino()))
 }
 
 /// True when an open file of the process holds a lock on this byte of the file with this inode.
