@@ -26,6 +26,7 @@
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_bell        u32   futex: a slot was freed
 //!          344  full_ns          u64   when somebody last found no free slot
+//!          352  watched_until_ns u64   until when a waiter watches instead of sleeping; others need not, see wait.rs
 //!          384  statistics       see `Statistics`
 //!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
 //!          456  held_frame       u64   up to which frame checkpoints have come since then
@@ -71,7 +72,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 7;
+pub const LAYOUT: u64 = 8;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]
@@ -252,6 +253,7 @@ pub(crate) struct Hints {
     pub(crate) free_waiters: AtomicU32,
     pub(crate) free_bell: AtomicU32,
     pub(crate) full_ns: AtomicU64,
+    pub(crate) watched_until_ns: AtomicU64,
 }
 
 /// Counters since the file was built. Written by leaders, read by anybody.
@@ -413,6 +415,7 @@ impl Shared {
                 free_waiters: half(),
                 free_bell: half(),
                 full_ns: word(),
+                watched_until_ns: word(),
             }),
             statistics: Line(statistics),
             held_back: Line(HeldBack { bytes: word(), frame: word(), since_ns: word() }),

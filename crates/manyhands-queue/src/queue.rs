@@ -105,13 +105,6 @@ impl Queue {
         !ticket::was_drawn(shared, ticket::head(shared)) && self.leader_word().is_free()
     }
 
-    /// About how many tickets wait.
-    pub(crate) fn waiting(&self) -> u64 {
-        let header = &self.region.shared().header;
-        let (head, tail) = (&header.head.0, &header.tail.0);
-        tail.load(Ordering::Relaxed).saturating_sub(head.load(Ordering::Relaxed))
-    }
-
     /// Takes a slot for one request.
     ///
     /// Slots of dead members are taken back when no other is left. When all are in use, waits until
