@@ -159,9 +159,7 @@ impl Queue {
         let now = now_ns();
         let end = now + WATCH_NS;
         let until = watched_until.load(Ordering::Relaxed);
-        // Nobody watches for longer than we would: somebody has written over it, or has another clock.
-        let is_watched = now < until && until <= end;
-        if is_watched || swap(watched_until, until, end).is_err() {
+        if is_watched(until, now) || swap(watched_until, until, end).is_err() {
             return changed();
         }
         while !changed() && now_ns() < end {
@@ -177,6 +175,13 @@ impl Queue {
     fn watch(&self, changed: &impl Fn() -> bool) -> bool {
         changed()
     }
+}
+
+/// True when somebody watches, who wrote down `until`. Nobody does so for longer than we would: then somebody has
+/// written over it, or has another clock.
+#[cfg(not(any(loom, shuttle)))]
+fn is_watched(until: u64, now: u64) -> bool {
+    now < until && until <= now + WATCH_NS
 }
 
 #[cfg(not(any(loom, shuttle)))]
@@ -236,3 +241,18 @@ fn wake(_bell: &AtomicU32, _bits: u32) {}
 
 #[cfg(any(loom, shuttle))]
 pub(crate) fn wake_one(_bell: &AtomicU32) {}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// Neither who died while it watched, nor who wrote over the queue file, keeps others from watching for ever.
+    #[test]
+    fn a_watcher_is_one_that_wrote_down_a_time_soon() {
+        let now = now_ns();
+        assert!(is_watched(now + 1, now) && is_watched(now + WATCH_NS, now));
+        for until in [0, now - 1, now, now + WATCH_NS + 1, u64::MAX] {
+            assert!(!is_watched(until, now), "{until}");
+        }
+    }
+}

@@ -58,11 +58,12 @@ impl Executor {
     fn execute_statement(
         &mut self,
         request: &Request<'_>,
-        statement: &StatementRequest<'_>,
+        statement: &StatementRequest,
         taken: &mut Taken,
         written: &mut TableSet,
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection().total_changes();
+        let values = request.values(statement).ok_or(StatementError::NotHere)?;
         // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
         let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
         if known.is_savepoint {
@@ -70,7 +71,7 @@ impl Executor {
         }
         let reserved = self.has_reservations(known);
         let rows = self.run(known, reserved.then_some(Recorded::NONE), |compiled| {
-            let bound = compiled.bind_all(statement.values.iter().copied());
+            let bound = compiled.bind_all(values.iter().copied());
             bound.map_err(|_| Unanswered::NotBound)?;
             let rows = fetch_all(compiled);
             compiled.reset();

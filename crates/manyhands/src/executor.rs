@@ -249,12 +249,12 @@ impl Executor {
     pub(crate) fn known<'t>(
         &mut self,
         request: &Request<'_>,
-        statement: &StatementRequest<'_>,
+        statement: &StatementRequest,
         taken: &'t mut Taken,
     ) -> Result<&'t mut Known, sqlite::Error> {
         let index = statement.text as usize;
         let unknown = || sqlite::Error::misuse("a request names a text that it does not have");
-        let sql = request.texts.get(index).copied().ok_or_else(unknown)?;
+        let sql = request.sql(statement).ok_or_else(unknown)?;
         taken.0.resize_with(request.texts.len(), || None);
         let place = &mut taken.0[index];
         if place.as_ref().is_none_or(|known| known.is_stale()) {

@@ -52,8 +52,11 @@ fn decode_request(sealed: Vec<u8>) {
     assert_eq!(bytes, same, "{request:?} became {again:?}");
     // What a leader looks at before it executes a statement.
     for statement in &request.statements {
-        let text = request.texts.get(statement.text as usize);
-        assert_eq!(text, again.texts.get(statement.text as usize));
+        assert_eq!(request.sql(statement), again.sql(statement));
+        assert_eq!(
+            format!("{:?}", request.values(statement)),
+            format!("{:?}", again.values(statement))
+        );
     }
 }
 

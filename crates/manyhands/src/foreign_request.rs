@@ -362,6 +362,7 @@ fn invent(own: Session, decisions: &mut Decisions<'_>, bytes: &mut Vec<u8>) -> b
             0 => last.text = decisions.number() as u32,
             1 => last.columns = decisions.number() as u32,
             2 => last.seen = None,
+            3 => last.values = decisions.number() as u32..decisions.number() as u32,
             _ => {}
         }
     }
@@ -369,15 +370,15 @@ fn invent(own: Session, decisions: &mut Decisions<'_>, bytes: &mut Vec<u8>) -> b
         bytes.clear();
     }
     request.statements.iter().any(|statement| {
-        let text = request.texts.get(statement.text as usize);
-        text.is_some_and(|text| DENIED.contains(text)) && is_executed(statement)
+        let is_denied = request.sql(statement).is_some_and(|sql| DENIED.contains(&sql));
+        is_denied && request.values(statement).is_some() && is_executed(statement)
     })
 }
 
 /// False when the statement's owner says that it has not looked, or that its tables are unchanged, or that it
 /// failed. A leader answers that this is so, and has done nothing: not even refused what is refused when it is
 /// stepped, as VACUUM and a PRAGMA as a table are. The fuzzer found it.
-fn is_executed(statement: &StatementRequest<'_>) -> bool {
+fn is_executed(statement: &StatementRequest) -> bool {
     let was_done = |seen: &Seen| seen.to_end && seen.error.is_none();
     statement.reads_only.is_none() && statement.seen.as_ref().is_none_or(|(seen, _)| was_done(seen))
 }

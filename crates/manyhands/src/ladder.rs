@@ -26,7 +26,7 @@ use crate::log::Log;
 use crate::observe::{self, Shown};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
-use crate::request::{Answer, Origin, Replayed, Request, StatementRequest};
+use crate::request::{Answer, Origin, Replayed, Request};
 use crate::routing::TransactionStatement;
 use crate::row::Outcome;
 use crate::stats::TransactionCounts;
@@ -205,16 +205,13 @@ impl Connection {
             pinned: optimistic.pinned,
         };
         let mut request = Request::new(self.session, optimistic.before, Some(origin));
+        request.statements.reserve(optimistic.log.entries().len());
         for entry in optimistic.log.entries() {
-            let text = request.text(&entry.sql);
-            request.statements.push(StatementRequest {
-                text,
-                columns: entry.columns,
-                values: optimistic.log.values(entry).collect(),
-                seen: Some((entry.seen().into_owned(), entry.counted())),
-                reads_only: entry.reads_only.map(|tables| tables.0),
-                ids: entry.given.ids.clone(),
-            });
+            let values = optimistic.log.values(entry);
+            let statement = request.push_refs(&entry.sql, entry.columns, values);
+            statement.seen = Some((entry.seen().into_owned(), entry.counted()));
+            statement.reads_only = entry.reads_only.map(|tables| tables.0);
+            statement.ids.clone_from(&entry.given.ids);
         }
         self.submit_request(Kind::Request, &request)
     }

@@ -16,6 +16,9 @@ use crate::row::Tally;
 /// How many bytes of the first rows are kept, for messages.
 const SAMPLE_BYTES_MAX: usize = 256;
 
+/// What most rows need.
+const SCRATCH_BYTES: usize = 128;
+
 /// What was seen of one statement.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
@@ -24,6 +27,7 @@ pub(crate) struct Seen {
     /// The caller was told that there are no more.
     pub(crate) to_end: bool,
     /// Digest of the rows; `None` for no rows.
+    #[serde(with = "serde_bytes")]
     pub(crate) digest: Option<[u8; 16]>,
     /// SQLite's extended code, if the statement failed.
     pub(crate) error: Option<i32>,
@@ -90,6 +94,8 @@ impl Observer {
 
     fn start(&mut self) {
         self.scratch.clear();
+        // One piece of memory for most rows, instead of one for each of their first values.
+        self.scratch.reserve(SCRATCH_BYTES);
         self.scratch.extend_from_slice(&self.seen.digest.unwrap_or_default());
     }
 
@@ -100,6 +106,7 @@ impl Observer {
     fn end(&mut self, count: usize) {
         let row = &self.scratch[16..];
         if self.sample.len() + row.len() < SAMPLE_BYTES_MAX {
+            self.sample.reserve(1 + row.len());
             self.sample.push(count as u8);
             self.sample.extend_from_slice(row);
         }

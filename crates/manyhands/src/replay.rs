@@ -112,13 +112,14 @@ impl Executor {
     fn execute_again(
         &mut self,
         request: &Request<'_>,
-        statement: &StatementRequest<'_>,
+        statement: &StatementRequest,
         taken: &mut Taken,
         taint: &mut Taint,
         written: &mut TableSet,
     ) -> Result<Option<Again>, Executed> {
         // Without it, or if it does not compile, this is nothing for us.
         let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
+        let values = request.values(statement).ok_or(Executed::Spoiled)?;
         let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
         // The statement that is known here may be of an older schema: its owner knows what it reads.
         let spared = statement.reads_only.is_some_and(|reads| taint.spares(TableSet(reads)));
@@ -129,7 +130,7 @@ impl Executor {
         let ids = (!statement.ids.is_empty()).then_some(recorded);
         let watched = self
             .run(known, ids, |compiled| {
-                compiled.bind_all(statement.values.iter().copied())?;
+                compiled.bind_all(values.iter().copied())?;
                 Ok::<_, sqlite::Error>(observe::watch_again(compiled, then))
             })
             .map_err(|_| Executed::Spoiled)?;

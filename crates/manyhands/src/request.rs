@@ -5,6 +5,8 @@
 //! could decode to another statement, another value, another answer. A request that is none is "not here",
 //! and its owner executes it; the outcome of an answer that is none is unknown.
 
+use core::ops::Range;
+
 use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -39,15 +41,15 @@ impl Session {
     }
 }
 
-/// One statement with its values.
+/// One statement.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct StatementRequest<'a> {
+pub(crate) struct StatementRequest {
     /// Index of its SQL among the request's texts.
     pub(crate) text: u32,
+    /// Which of the request's values are its own.
+    pub(crate) values: Range<u32>,
     /// Which columns the requester expects, see `prepared::columns_digest`.
     pub(crate) columns: u32,
-    #[serde(borrow)]
-    pub(crate) values: Vec<ValueRef<'a>>,
     /// In a transaction: what the caller has seen of it.
     pub(crate) seen: Option<(Seen, Counted)>,
     /// In a transaction: it changes nothing, and need not be executed if no table of this set changed.
@@ -75,8 +77,10 @@ pub(crate) struct Request<'a> {
     /// The statements' SQL, each text once.
     #[serde(borrow)]
     pub(crate) texts: Vec<&'a str>,
+    /// The statements' values, one after the other: without a piece of memory for each statement.
     #[serde(borrow)]
-    pub(crate) statements: Vec<StatementRequest<'a>>,
+    pub(crate) values: Vec<ValueRef<'a>>,
+    pub(crate) statements: Vec<StatementRequest>,
     /// `None` for statements whose results nobody has seen yet.
     pub(crate) origin: Option<Origin>,
 }
@@ -84,20 +88,40 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request without statements.
     pub(crate) fn new(session: Session, before: Counts, origin: Option<Origin>) -> Request<'a> {
-        Request { session, before, texts: Vec::new(), statements: Vec::new(), origin }
+        let (texts, values, statements) = (Vec::new(), Vec::new(), Vec::new());
+        Request { session, before, texts, values, statements, origin }
     }
 
     /// Adds a statement whose results nobody has seen yet.
     pub(crate) fn push(&mut self, sql: &'a str, columns: u32, values: &'a [Value]) {
+        self.push_refs(sql, columns, values.iter().map(Value::as_ref));
+    }
+
+    /// The same, to be completed with what its caller has seen of it.
+    pub(crate) fn push_refs(
+        &mut self,
+        sql: &'a str,
+        columns: u32,
+        values: impl Iterator<Item = ValueRef<'a>>,
+    ) -> &mut StatementRequest {
         let text = self.text(sql);
-        self.statements.push(StatementRequest {
-            text,
-            columns,
-            values: values.iter().map(Value::as_ref).collect(),
-            seen: None,
-            reads_only: None,
-            ids: Vec::new(),
-        });
+        let first = self.values.len() as u32;
+        self.values.extend(values);
+        let values = first..self.values.len() as u32;
+        let (seen, reads_only, ids) = (None, None, Vec::new());
+        self.statements.push(StatementRequest { text, values, columns, seen, reads_only, ids });
+        self.statements.last_mut().expect("just pushed")
+    }
+
+    /// A statement's SQL; `None` when somebody has written over the request.
+    pub(crate) fn sql(&self, statement: &StatementRequest) -> Option<&'a str> {
+        self.texts.get(statement.text as usize).copied()
+    }
+
+    /// The values that a statement was given; `None` when somebody has written over the request.
+    pub(crate) fn values(&self, statement: &StatementRequest) -> Option<&[ValueRef<'a>]> {
+        let Range { start, end } = statement.values;
+        self.values.get(start as usize..end as usize)
     }
 
     /// The place of `sql` among the texts.
@@ -282,15 +306,11 @@ mod tests {
             });
             let mut request = Request::new(session, before, origin);
             for (sql, columns, values, (seen, reads_only, ids)) in &statements {
-                let text = request.text(sql);
-                request.statements.push(StatementRequest {
-                    text,
-                    columns: *columns,
-                    values: values.iter().map(Value::as_ref).collect(),
-                    seen: seen.clone(),
-                    reads_only: *reads_only,
-                    ids: ids.clone(),
-                });
+                let values = values.iter().map(Value::as_ref);
+                let statement = request.push_refs(sql, *columns, values);
+                statement.seen.clone_from(seen);
+                statement.reads_only = *reads_only;
+                statement.ids.clone_from(ids);
             }
             let mut bytes = Vec::new();
             if encode(&request, &mut bytes).is_some() {
@@ -298,8 +318,10 @@ mod tests {
                 let back = decode(&bytes).expect("decodes");
                 prop_assert_eq!(format!("{:?}", back), format!("{:?}", request));
                 prop_assert_eq!(decode_session(&bytes), Some(session));
-                for (statement, (sql, ..)) in back.statements.iter().zip(&statements) {
-                    prop_assert_eq!(back.texts[statement.text as usize], sql);
+                for (statement, (sql, _, values, _)) in back.statements.iter().zip(&statements) {
+                    prop_assert_eq!(back.sql(statement), Some(&**sql));
+                    let values: Vec<_> = values.iter().map(Value::as_ref).collect();
+                    prop_assert_eq!(back.values(statement), Some(&*values));
                 }
             }
         }
