@@ -177,8 +177,8 @@ impl Queue {
     }
 }
 
-/// True when somebody watches, who wrote down `until`. Nobody does so for longer than we would: then somebody has
-/// written over it, or has another clock.
+/// True when somebody watches, who wrote down `until`. A time further off than anybody watches was written over, or is
+/// of another clock.
 #[cfg(not(any(loom, shuttle)))]
 fn is_watched(until: u64, now: u64) -> bool {
     now < until && until <= now + WATCH_NS
