@@ -156,9 +156,10 @@ impl Queue {
     #[cfg(not(any(loom, shuttle)))]
     fn watch(&self, changed: &impl Fn() -> bool) -> bool {
         let watched_until = &self.region.shared().header.hints.0.watched_until_ns;
+        // Acquire: the clock is read after it, so that what somebody has just written down is not too far off.
+        let until = watched_until.load(Ordering::Acquire);
         let now = now_ns();
         let end = now + WATCH_NS;
-        let until = watched_until.load(Ordering::Relaxed);
         if is_watched(until, now) || swap(watched_until, until, end).is_err() {
             return changed();
         }
