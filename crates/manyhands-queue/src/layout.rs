@@ -26,7 +26,7 @@
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_bell        u32   futex: a slot was freed
 //!          344  full_ns          u64   when somebody last found no free slot
-//!          352  watched_until_ns u64   until when a waiter watches instead of sleeping; others need not, see wait.rs
+//!          352  watched_until_ns u64   until when nobody need watch: one does, or there is a pause, see watch.rs
 //!          384  statistics       see `Statistics`
 //!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
 //!          456  held_frame       u64   up to which frame checkpoints have come since then

@@ -38,6 +38,7 @@ mod recent;
 mod ids;
 mod held_back;
 mod wait;
+mod watch;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
 mod clock;

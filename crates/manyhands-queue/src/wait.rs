@@ -10,9 +10,7 @@
 //! woken could take the processor from the leader, which had not called the others yet, while another processor had
 //! nothing to do. They are not in a row: slots are taken from many places (`free_slots.rs`), the first of each first.
 //!
-//! Before it sleeps, a waiter watches for a moment, if no other does: it finds the leader's place free sooner than one
-//! that must be woken, and keeps a processor from falling asleep while the leader waits for the disk. It gives way to
-//! everybody (sched_yield(2)).
+//! Before it sleeps, a waiter may watch for a moment: `watch.rs`.
 
 #[cfg(not(any(loom, shuttle)))]
 use core::num::NonZeroU32;
@@ -22,25 +20,15 @@ use core::time::Duration;
 use rustix::thread::futex;
 
 use crate::clock::Deadline;
-#[cfg(not(any(loom, shuttle)))]
-use crate::clock::now_ns;
 use crate::layout::{BELLS, RING};
 use crate::planted::planted;
 use crate::queue::{Kind, Published, Queue, Stage};
 use crate::slot::SlotState;
-#[cfg(not(any(loom, shuttle)))]
-use crate::sync::AtomicU64;
-use crate::sync::{AtomicU32, Ordering, fence, spin};
+#[cfg(any(loom, shuttle))]
+use crate::sync::spin;
+use crate::sync::{AtomicU32, Ordering, fence};
 use crate::ticket;
-
-/// How long a waiter watches before it sleeps. To sleep and be woken across cores costs some 40 us, a commit takes
-/// 100 to 200: to watch all the time brings no more (measured up to 500 us), and takes time of a processor.
-#[cfg(not(any(loom, shuttle)))]
-const WATCH_NS: u64 = 50_000;
-
-/// How often a watcher lets the processor rest before it looks again and offers it to others.
-#[cfg(not(any(loom, shuttle)))]
-const RESTS: u32 = 32;
+use crate::watch::watch;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +52,7 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
             || matches!(stage, Stage::Answered | Stage::PassedOver | Stage::Gone)
             || stage != Stage::Executing && queue.invites(published.slot)
     };
-    if queue.watch(&changed) {
+    if watch(&queue.region.shared().header.hints.0.watched_until_ns, &changed) {
         return Waited::Changed;
     }
     let (bell, bit) = (queue.bell(published.slot), bit_of(published.slot));
@@ -148,46 +136,6 @@ impl Queue {
         self.leader_word().is_free()
             && self.first_waiting().is_none_or(|(kind, slot)| kind == Kind::Request || slot == own)
     }
-
-    /// Watches for a moment, if nobody else does; true when `changed`.
-    ///
-    /// Whoever watches has written down until when. So nobody has to take the place of one that was killed, or
-    /// stopped.
-    #[cfg(not(any(loom, shuttle)))]
-    fn watch(&self, changed: &impl Fn() -> bool) -> bool {
-        let watched_until = &self.region.shared().header.hints.0.watched_until_ns;
-        // Acquire: the clock is read after it, so that what somebody has just written down is not too far off.
-        let until = watched_until.load(Ordering::Acquire);
-        let now = now_ns();
-        let end = now + WATCH_NS;
-        if is_watched(until, now) || swap(watched_until, until, end).is_err() {
-            return changed();
-        }
-        while !changed() && now_ns() < end {
-            (0..RESTS).for_each(|_| spin());
-            std::thread::yield_now();
-        }
-        // Unless we came too late, and another one watches.
-        let _ = swap(watched_until, end, 0);
-        changed()
-    }
-
-    #[cfg(any(loom, shuttle))]
-    fn watch(&self, changed: &impl Fn() -> bool) -> bool {
-        changed()
-    }
-}
-
-/// True when somebody watches, who wrote down `until`. A time further off than anybody watches was written over, or is
-/// of another clock.
-#[cfg(not(any(loom, shuttle)))]
-fn is_watched(until: u64, now: u64) -> bool {
-    now < until && until <= now + WATCH_NS
-}
-
-#[cfg(not(any(loom, shuttle)))]
-fn swap(word: &AtomicU64, old: u64, new: u64) -> Result<u64, u64> {
-    word.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed)
 }
 
 /// How a sleep ended.
@@ -242,18 +190,3 @@ fn wake(_bell: &AtomicU32, _bits: u32) {}
 
 #[cfg(any(loom, shuttle))]
 pub(crate) fn wake_one(_bell: &AtomicU32) {}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::*;
-
-    /// Neither who died while it watched, nor who wrote over the queue file, keeps others from watching for ever.
-    #[test]
-    fn a_watcher_is_one_that_wrote_down_a_time_soon() {
-        let now = now_ns();
-        assert!(is_watched(now + 1, now) && is_watched(now + WATCH_NS, now));
-        for until in [0, now - 1, now, now + WATCH_NS + 1, u64::MAX] {
-            assert!(!is_watched(until, now), "{until}");
-        }
-    }
-}
