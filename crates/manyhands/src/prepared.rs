@@ -2,12 +2,12 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use manyhands_queue::planted;
 use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::certain::Certainty;
 use crate::hooks::Hooks;
@@ -94,14 +94,11 @@ pub(crate) fn fetch_all(
 }
 
 /// A number that differs when the columns of a statement differ; 0 for none. It travels with a request, so
-/// that a leader that sees a newer schema does not answer with rows of other columns.
+/// that a leader that sees a newer schema does not answer with rows of other columns: it is the same in all processes,
+/// whatever they were built with.
 pub(crate) fn columns_digest(names: &[String]) -> u32 {
-    if names.is_empty() {
-        return 0;
-    }
-    let mut hasher = DefaultHasher::new();
-    names.hash(&mut hasher);
-    hasher.finish() as u32 | 1
+    let add = |digest, name: &String| xxh3_64_with_seed(name.as_bytes(), digest);
+    if names.is_empty() { 0 } else { names.iter().fold(0, add) as u32 | 1 }
 }
 
 pub(crate) fn column_names(statement: &Statement) -> Arc<[String]> {
@@ -278,5 +275,23 @@ impl Compiler {
             facts,
         });
         Ok((Some(prepared), used))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns_digest;
+
+    /// It was Rust's default hash, which may be another one in a program that was built with another version of Rust: each
+    /// would have executed the other's statements with rows in their owners' turns.
+    #[test]
+    fn the_digest_of_columns_is_the_same_in_all_programs() {
+        let digest = |names: &[&str]| {
+            columns_digest(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(digest(&[]), 0);
+        assert_eq!(digest(&["id", "body"]), 2_866_087_953);
+        assert_ne!(digest(&["id", "body"]), digest(&["body", "id"]));
+        assert_ne!(digest(&["id", "body"]), digest(&["idb", "ody"]));
     }
 }
