@@ -86,6 +86,11 @@ impl Connection {
         entry: &Entry,
         taint: &mut Taint,
     ) -> Result<Option<Shown>, Error> {
+        let counted_then = entry.counted();
+        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
+        if spared && counted_then.asked == 0 {
+            return Ok(None);
+        }
         let cautious = optimistic.cautious;
         // The application allowed what it wrote, and nothing else.
         let hooks = Arc::clone(&self.open().compiler.hooks);
@@ -102,12 +107,6 @@ impl Connection {
             // It did not compile when its parameters were asked for, and does now.
             self.put_back(prepared);
             return Ok(Some(Shown::default()));
-        }
-        let counted_then = entry.counted();
-        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
-        if spared && counted_then.asked == 0 {
-            self.put_back(prepared);
-            return Ok(None);
         }
         if entry.is_failed_commit() && prepared.facts.transaction.is_some() {
             self.put_back(prepared);

@@ -65,7 +65,7 @@ impl Connection {
             }
             let optimistic = self.leave_fork()?;
             // Without a fork, nothing of it was executed before.
-            let outcome = self.commit_at_home(Some(lead), &optimistic, &snapshot)?;
+            let outcome = self.commit_at_home(Some(lead), &optimistic, &snapshot, commit)?;
             if fork.forked {
                 self.count_transaction(|it| &it.replays);
             } else {
@@ -81,21 +81,30 @@ impl Connection {
             Some(Settled::Turn(lead)) => Some(lead),
             None => None,
         };
-        let outcome = self.commit_at_home(lead, &optimistic, &snapshot)?;
+        let outcome = self.commit_at_home(lead, &optimistic, &snapshot, commit)?;
         self.count_transaction(|it| &it.replays);
         Ok(outcome)
     }
 
-    /// Executes the log in the own turn, and commits it there. `lead` is the turn, if it has come already.
+    /// Executes the log in the own turn, and commits it there: the transaction is over in any case. `lead` is the turn, if
+    /// it has come already.
     fn commit_at_home(
         &mut self,
         lead: Option<Lead>,
         optimistic: &Optimistic,
         snapshot: &WalIndexHeader,
+        commit: &mut Prepared,
     ) -> Result<Outcome, Error> {
         self.hold_all(lead)?;
         self.replay_at_home(optimistic, Some(snapshot))?;
-        self.commit_replayed()
+        let result = match commit.facts.transaction {
+            Some(TransactionStatement::Commit) => self.end_as_sqlite_does(commit),
+            _ => self.commit_in_turn(),
+        };
+        if result.is_err() {
+            self.roll_back_quietly();
+        }
+        result
     }
 
     /// COMMIT or ROLLBACK on the own connection.
@@ -250,15 +259,6 @@ impl Connection {
         let mut commit = self.take_prepared("COMMIT")?;
         let result = self.end_as_sqlite_does(&mut commit);
         self.put_back(commit);
-        result
-    }
-
-    /// The same, after which the transaction is over in any case.
-    fn commit_replayed(&mut self) -> Result<Outcome, Error> {
-        let result = self.commit_in_turn();
-        if result.is_err() {
-            self.roll_back_quietly();
-        }
         result
     }
 

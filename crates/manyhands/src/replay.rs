@@ -119,13 +119,13 @@ impl Executor {
     ) -> Result<Option<Again>, Executed> {
         // Without it, or if it does not compile, this is nothing for us.
         let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
-        let values = request.values(statement).ok_or(Executed::Spoiled)?;
-        let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
-        // The statement that is known here may be of an older schema: its owner knows what it reads.
+        // Not even compiled: its owner knows what it reads.
         let spared = statement.reads_only.is_some_and(|reads| taint.spares(TableSet(reads)));
-        if spared && known.statement.is_read_only() && counted_then.asked == 0 {
+        if spared && counted_then.asked == 0 {
             return Ok(None);
         }
+        let values = request.values(statement).ok_or(Executed::Spoiled)?;
+        let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
         let recorded = Recorded { ids: &statement.ids, exclusive: taint.is_known() };
         let ids = (!statement.ids.is_empty()).then_some(recorded);
         let watched = self
