@@ -80,7 +80,8 @@ impl Connection {
             self.put_back(prepared);
         }
         let open = self.open_mut();
-        let kept = open.last.take_if(|last| *last.sql == *sql).or_else(|| open.statements.pop(sql));
+        let kept = open.last.take_if(|last| *last.sql == *sql);
+        let kept = kept.or_else(|| open.statements.get_mut(sql)?.take());
         if kept.is_some() {
             return Ok(kept);
         }
@@ -211,7 +212,10 @@ impl Connection {
         {
             let open = self.open_mut();
             if let Some(before) = open.last.replace(prepared) {
-                open.statements.put(Arc::clone(&before.sql), before);
+                match open.statements.peek_mut(&before.sql) {
+                    Some(place) => *place = Some(before),
+                    None => drop(open.statements.put(Arc::clone(&before.sql), Some(before))),
+                }
             }
         }
     }

@@ -16,6 +16,8 @@ use crate::functions::Additions;
 use crate::idle::OpenConnection;
 use crate::ids::GivenIds;
 use crate::interrupt::Interrupt;
+use crate::log::Log;
+use crate::observe::Observer;
 use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
 use crate::prepared::Prepared;
@@ -47,6 +49,10 @@ pub struct Connection {
     pub(crate) turn_written: TableSet,
     /// The open transaction, while it is on a fork.
     pub(crate) optimistic: Option<Box<Optimistic>>,
+    /// An empty log, with the memory of one before.
+    pub(crate) log_memory: Log,
+    /// Watches one statement after the other, with the memory that it has.
+    pub(crate) observer: Observer,
     pub(crate) savepoints: Savepoints,
     /// The open transaction was begun to read only.
     pub(crate) reads_only: bool,
@@ -90,6 +96,8 @@ impl Connection {
             turn_taken: Instant::now(),
             turn_written: TableSet::NONE,
             optimistic: None,
+            log_memory: Log::default(),
+            observer: Observer::default(),
             savepoints: Savepoints::default(),
             reads_only: false,
             given_ids: GivenIds::default(),

@@ -276,7 +276,10 @@ impl CursorState {
     /// What it has shown until now, and the beginning of that.
     pub(crate) fn seen(&self) -> (Seen, Vec<u8>) {
         let state = self.lock();
-        state.observer.as_ref().map_or_else(Default::default, |it| it.so_far(state.ended))
+        state.observer.as_ref().map_or_else(Default::default, |it| {
+            let (seen, sample) = it.so_far(state.ended);
+            (seen, sample.to_vec())
+        })
     }
 
     fn see_what_waits(&self) {

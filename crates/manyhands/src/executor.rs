@@ -49,7 +49,8 @@ pub(crate) enum Executed {
 pub(crate) struct Executor {
     connection: sqlite::Connection,
     busy: BusyWait,
-    statements: LruCache<Arc<str>, Box<Known>>,
+    /// A statement that is used leaves its place empty.
+    statements: LruCache<Arc<str>, Option<Box<Known>>>,
     /// The executor's own, which a request must not get by their text.
     own_statements: HashMap<&'static str, Box<Known>>,
     virtual_tables: VirtualTables,
@@ -230,7 +231,7 @@ impl Executor {
 
     /// The compiled statement for `sql`, to be put back.
     fn take(&mut self, sql: &str) -> Result<Box<Known>, sqlite::Error> {
-        match self.statements.pop(sql) {
+        match self.statements.get_mut(sql).and_then(Option::take) {
             Some(mut known) => {
                 self.know_tables(&mut known);
                 Ok(known)
@@ -240,8 +241,12 @@ impl Executor {
     }
 
     fn put_back(&mut self, known: Box<Known>) {
-        if !known.is_stale() {
-            self.statements.put(Arc::clone(&known.sql), known);
+        if known.is_stale() {
+            return;
+        }
+        match self.statements.peek_mut(&known.sql) {
+            Some(place) => *place = Some(known),
+            None => drop(self.statements.put(Arc::clone(&known.sql), Some(known))),
         }
     }
 

@@ -30,7 +30,8 @@ const KEPT_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     pub(crate) sqlite: sqlite::Connection,
-    pub(crate) statements: LruCache<Arc<str>, Box<Prepared>>,
+    /// A statement that is used leaves its place empty.
+    pub(crate) statements: LruCache<Arc<str>, Option<Box<Prepared>>>,
     /// The statement that was used last: it is often the next one too.
     pub(crate) last: Option<Box<Prepared>>,
     pub(crate) compiler: Compiler,

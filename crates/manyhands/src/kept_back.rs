@@ -121,7 +121,7 @@ impl Connection {
             rows.push(Row::new(Arc::clone(&prepared.columns), vec![Value::Integer(row.id)]));
             observer.row(rows[0].values());
         }
-        self.log(prepared, values, observer.finish(true), Some(&tally));
+        self.log(prepared, values, observer.so_far(true), Some(&tally));
         let Optimistic { log, kept_back, .. } = &mut **self.optimistic.as_mut()?;
         let kept = kept_back.get_or_insert_with(|| KeptBack::of(snapshot, now));
         kept.now = now;

@@ -71,19 +71,31 @@ impl Connection {
             } else {
                 self.count_transaction(|it| &it.promotions);
             }
+            self.reuse_log(optimistic.log);
             return Ok(outcome);
         }
         let optimistic = self.leave_fork()?;
         let lead = match self.submit_log(&optimistic, &snapshot)? {
             // A cautious transaction has seen nothing: a statement fails now. Its own connection says how.
             Some(Settled::Answer(Answer::Conflict { .. })) if optimistic.cautious => None,
-            Some(Settled::Answer(answer)) => return self.accept_replay(answer, &optimistic),
+            Some(Settled::Answer(answer)) => {
+                let outcome = self.accept_replay(answer, &optimistic);
+                self.reuse_log(optimistic.log);
+                return outcome;
+            }
             Some(Settled::Turn(lead)) => Some(lead),
             None => None,
         };
         let outcome = self.commit_at_home(lead, &optimistic, &snapshot, commit)?;
         self.count_transaction(|it| &it.replays);
+        self.reuse_log(optimistic.log);
         Ok(outcome)
+    }
+
+    /// The next transaction gets the memory of this one's log.
+    fn reuse_log(&mut self, mut log: Log) {
+        log.clear();
+        self.log_memory = log;
     }
 
     /// Executes the log in the own turn, and commits it there: the transaction is over in any case. `lead` is the turn, if
@@ -338,7 +350,7 @@ impl Connection {
         let Some(entry) = optimistic.log.entries().get(index) else {
             return Error::refused("the answer does not fit the request");
         };
-        let (seen, now) = observe::difference(&entry.shown(), now);
+        let (seen, now) = observe::difference(&optimistic.log.shown(entry), now);
         Error::new(ErrorKind::Conflict(Conflict {
             statement: optimistic.log.text(entry),
             number: index + 1,

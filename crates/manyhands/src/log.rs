@@ -13,12 +13,17 @@ use crate::row::Tally;
 use crate::row_buffer::Values;
 use crate::tables::{TableSet, Touches};
 
+/// A log with more bytes than this is not kept for the next transaction.
+const BYTES_KEPT_MAX: usize = 64 << 10;
+
 /// One statement of a transaction.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) sql: Arc<str>,
     /// Which of the log's values are its own.
     pub(crate) values: Range<usize>,
+    /// Which of the log's bytes of rows are its own.
+    pub(crate) sample: Range<usize>,
     /// Which columns it had, see `prepared::columns_digest`.
     pub(crate) columns: u32,
     /// It changes nothing, and need not be executed again if these tables are as they were.
@@ -39,6 +44,7 @@ impl Entry {
         Entry {
             sql,
             values: 0..0,
+            sample: 0..0,
             columns: 0,
             reads_only: None,
             counts: false,
@@ -58,18 +64,9 @@ impl Entry {
     /// What the caller has seen until now.
     pub(crate) fn seen(&self) -> Cow<'_, Seen> {
         match &self.shown {
-            ShownRows::All(seen, _) => Cow::Borrowed(seen),
+            ShownRows::All(seen) => Cow::Borrowed(seen),
             ShownRows::Cursor(cursor) => Cow::Owned(cursor.seen().0),
         }
-    }
-
-    /// The same, with what it counted and the beginning of the rows, for messages.
-    pub(crate) fn shown(&self) -> Shown {
-        let (seen, sample) = match &self.shown {
-            ShownRows::All(seen, sample) => (seen.clone(), sample.clone()),
-            ShownRows::Cursor(cursor) => cursor.seen(),
-        };
-        Shown { seen, counted: self.counted(), sample }
     }
 
     /// A COMMIT, or the RELEASE that commits, after which the transaction went on.
@@ -81,8 +78,8 @@ impl Entry {
 /// The rows of a statement that its caller has seen.
 #[derive(Debug)]
 pub(crate) enum ShownRows {
-    /// At once, with the beginning of them.
-    All(Seen, Vec<u8>),
+    /// At once.
+    All(Seen),
     /// One by one: there may be more to come.
     Cursor(Arc<CursorState>),
 }
@@ -92,12 +89,18 @@ pub(crate) enum ShownRows {
 pub(crate) struct Log {
     entries: Vec<Entry>,
     values: Values,
+    /// The beginnings of the statements' rows, for messages.
+    samples: Vec<u8>,
     /// Of the statements' SQL.
     sql_bytes: usize,
 }
 
 impl Log {
-    pub(crate) fn push(&mut self, mut entry: Entry, values: &[Value]) {
+    /// Adds a statement; `sample` is the beginning of its rows.
+    pub(crate) fn push(&mut self, mut entry: Entry, values: &[Value], sample: &[u8]) {
+        let first = self.samples.len();
+        self.samples.extend_from_slice(sample);
+        entry.sample = first..self.samples.len();
         let first = self.values.len();
         values.iter().for_each(|value| self.values.push(value.as_ref()));
         entry.values = first..self.values.len();
@@ -108,6 +111,15 @@ impl Log {
     /// The values that a statement was given.
     pub(crate) fn values(&self, entry: &Entry) -> impl ExactSizeIterator<Item = ValueRef<'_>> {
         entry.values.clone().map(|index| self.values.get(index))
+    }
+
+    /// What a statement's caller has seen until now, with the beginning of the rows.
+    pub(crate) fn shown(&self, entry: &Entry) -> Shown {
+        let (seen, sample) = match &entry.shown {
+            ShownRows::All(seen) => (seen.clone(), self.samples[entry.sample.clone()].to_vec()),
+            ShownRows::Cursor(cursor) => cursor.seen(),
+        };
+        Shown { seen, counted: entry.counted(), sample }
     }
 
     /// A statement with its values, for messages.
@@ -129,6 +141,18 @@ impl Log {
 
     /// About how much memory it takes.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.len() * size_of::<Entry>() + self.sql_bytes + self.values.bytes()
+        let beside = self.sql_bytes + self.values.bytes() + self.samples.len();
+        self.entries.len() * size_of::<Entry>() + beside
+    }
+
+    /// Forgets everything; keeps the memory for the next transaction, unless it is uncommonly large.
+    pub(crate) fn clear(&mut self) {
+        if self.bytes() > BYTES_KEPT_MAX {
+            *self = Log::default();
+        }
+        self.entries.clear();
+        self.values.clear();
+        self.samples.clear();
+        self.sql_bytes = 0;
     }
 }

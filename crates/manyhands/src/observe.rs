@@ -19,6 +19,9 @@ const SAMPLE_BYTES_MAX: usize = 256;
 /// What most rows need.
 const SCRATCH_BYTES: usize = 128;
 
+/// So much is kept for the rows of the next statement.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
 /// What was seen of one statement.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
@@ -128,9 +131,17 @@ impl Observer {
     }
 
     /// The same, while more may come. Who asks on after an error learns nothing new.
-    pub(crate) fn so_far(&self, to_end: bool) -> (Seen, Vec<u8>) {
+    pub(crate) fn so_far(&self, to_end: bool) -> (Seen, &[u8]) {
         let to_end = to_end && self.seen.error.is_none();
-        (Seen { to_end, ..self.seen.clone() }, self.sample.clone())
+        (Seen { to_end, ..self.seen.clone() }, &self.sample)
+    }
+
+    /// Begins anew, with the memory that it has, unless that is uncommonly large.
+    pub(crate) fn restart(&mut self) {
+        self.seen = Seen::default();
+        self.sample.clear();
+        self.scratch.clear();
+        self.scratch.shrink_to(SCRATCH_BYTES_MAX);
     }
 
     /// The statement failed with a code, if it is SQLite's and says something of the data.

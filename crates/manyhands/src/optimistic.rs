@@ -18,7 +18,7 @@ use crate::database::DatabaseFile;
 use crate::kept_back::KeptBack;
 use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
-use crate::observe::Observer;
+use crate::observe::{Observer, Seen};
 use crate::prepared::{self, Prepared};
 use crate::request::Counts;
 use crate::routing::{self, InFork, TransactionStatement};
@@ -60,7 +60,7 @@ impl Connection {
         self.sqlite().arm_fork(true);
         let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
-            log: Log::default(),
+            log: core::mem::take(&mut self.log_memory),
             kept_back: None,
             cautious,
             began: Instant::now(),
@@ -74,7 +74,7 @@ impl Connection {
         }));
         if let Some(TransactionStatement::Savepoint(_)) = &begun.facts.transaction {
             // The transaction may go back to it.
-            self.log(begun, &[], Observer::default().finish(true), None);
+            self.log(begun, &[], Observer::default().so_far(true), None);
         }
     }
 
@@ -208,9 +208,11 @@ impl Connection {
         match &result {
             Ok(outcome) => {
                 self.savepoints.note(prepared.facts.transaction.as_ref());
-                let mut observer = Observer::default();
+                let mut observer = core::mem::take(&mut self.observer);
+                observer.restart();
                 outcome.rows.iter().for_each(|row| observer.row(row.values()));
-                self.log(prepared, values, observer.finish(true), Some(&outcome.tally));
+                self.log(prepared, values, observer.so_far(true), Some(&outcome.tally));
+                self.observer = observer;
                 // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
                 let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
@@ -230,11 +232,12 @@ impl Connection {
                 }
                 if self.sqlite().is_autocommit() {
                     // OR ROLLBACK and its kin: nothing is left of the transaction but the ids that it took.
-                    self.log(prepared, values, Observer::default().finish(true), None);
+                    self.log(prepared, values, Observer::default().so_far(true), None);
                 } else if let Some(code) = error.code().filter(|code| code.is_result()) {
                     let changes = if counts { self.sqlite().changes() } else { 0 };
                     let tally = Tally::new(changes, self.sqlite().last_insert_rowid());
-                    self.log(prepared, values, Observer::default().fail(code), Some(&tally));
+                    let (seen, sample) = Observer::default().fail(code);
+                    self.log(prepared, values, (seen, &sample), Some(&tally));
                 }
             }
         }
@@ -252,12 +255,12 @@ impl Connection {
         &mut self,
         prepared: &Prepared,
         values: &[Value],
-        (seen, sample): (crate::observe::Seen, Vec<u8>),
+        (seen, sample): (Seen, &[u8]),
         tally: Option<&Arc<Tally>>,
     ) {
-        let entry = self.entry(prepared, ShownRows::All(seen, sample), tally);
+        let entry = self.entry(prepared, ShownRows::All(seen), tally);
         if let Some(optimistic) = &mut self.optimistic {
-            optimistic.log.push(entry, values);
+            optimistic.log.push(entry, values, sample);
         }
     }
 
@@ -304,7 +307,7 @@ impl Connection {
         optimistic.at_home = true;
         let (seen, sample) = Observer::default().fail(code);
         // With its values: where it is executed again, it may have been compiled meanwhile.
-        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen, sample)), values);
+        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen)), values, &sample);
     }
 
     /// A cursor was opened: what it will have shown by the commit is seen.
@@ -320,7 +323,7 @@ impl Connection {
         let entry = self.entry(prepared, ShownRows::Cursor(Arc::clone(cursor)), None);
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;
-            optimistic.log.push(entry, values);
+            optimistic.log.push(entry, values, &[]);
         }
     }
 

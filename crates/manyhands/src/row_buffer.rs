@@ -65,10 +65,8 @@ impl RowBuffer {
     /// Forgets the rows; keeps the memory, unless they were uncommonly large.
     pub fn clear(&mut self) {
         const BYTES_KEPT_MAX: usize = 1 << 20;
-        let Values { cells, bytes } = &mut self.values;
-        cells.clear();
-        bytes.clear();
-        bytes.shrink_to(BYTES_KEPT_MAX);
+        self.values.clear();
+        self.values.bytes.shrink_to(BYTES_KEPT_MAX);
         self.rows = 0;
     }
 
@@ -111,6 +109,11 @@ impl Values {
     /// How much memory they take.
     pub(crate) fn bytes(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.bytes.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.cells.clear();
+        self.bytes.clear();
     }
 
     pub(crate) fn push(&mut self, value: ValueRef<'_>) {

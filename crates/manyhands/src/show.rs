@@ -108,7 +108,7 @@ impl Connection {
             Err(_) => observer.finish(false),
         };
         drop(pinned);
-        self.log(prepared, values, shown, None);
+        self.log(prepared, values, (shown.0, &shown.1), None);
         self.keep_within_limits(false)?;
         result.map(drop).map_err(|error| self.describe(error))
     }
