@@ -25,7 +25,7 @@ const WATCH_NS: u64 = 50_000;
 #[cfg(not(any(loom, shuttle)))]
 const LATE_NS: u64 = 1_000_000;
 
-/// How many times as long as it was late is the pause: a waiter loses a twentieth of its time at most.
+/// How many times as long as it was late is the pause: so a twentieth of its time is lost, and no more.
 #[cfg(not(any(loom, shuttle)))]
 const PAUSE_PER_LATE: u64 = 20;
 

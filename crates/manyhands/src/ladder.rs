@@ -126,9 +126,11 @@ impl Connection {
     ) -> Result<Outcome, Error> {
         let result = self.step_past_interrupts(statement);
         if self.sqlite().is_autocommit() {
-            let ended = self.end_optimistic();
-            if statement.facts.transaction == Some(TransactionStatement::Rollback) {
-                ended.iter().for_each(|ended| self.give_ids_back(&ended.log));
+            if let Some(ended) = self.end_optimistic() {
+                if statement.facts.transaction == Some(TransactionStatement::Rollback) {
+                    self.give_ids_back(&ended.log);
+                }
+                self.reuse_log(ended.log);
             }
             self.savepoints.clear();
         }
@@ -182,7 +184,11 @@ impl Connection {
             self.roll_back_quietly();
             return Err(error);
         }
-        let written = self.end_optimistic().map_or(TableSet::ALL, |it| written_by(&it.log));
+        let mut written = TableSet::ALL;
+        if let Some(ended) = self.end_optimistic() {
+            written = written_by(&ended.log);
+            self.reuse_log(ended.log);
+        }
         let written = if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
         self.turn_written = written;
         Ok(())

@@ -147,7 +147,7 @@ impl Log {
 
     /// Forgets everything; keeps the memory for the next transaction, unless it is uncommonly large.
     pub(crate) fn clear(&mut self) {
-        if self.bytes() > BYTES_KEPT_MAX {
+        if self.bytes() - self.sql_bytes > BYTES_KEPT_MAX {
             *self = Log::default();
         }
         self.entries.clear();

@@ -209,9 +209,9 @@ impl Connection {
             Ok(outcome) => {
                 self.savepoints.note(prepared.facts.transaction.as_ref());
                 let mut observer = core::mem::take(&mut self.observer);
-                observer.restart();
                 outcome.rows.iter().for_each(|row| observer.row(row.values()));
                 self.log(prepared, values, observer.so_far(true), Some(&outcome.tally));
+                observer.restart();
                 self.observer = observer;
                 // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
                 let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());

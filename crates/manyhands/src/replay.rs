@@ -117,13 +117,14 @@ impl Executor {
         taint: &mut Taint,
         written: &mut TableSet,
     ) -> Result<Option<Again>, Executed> {
-        // Without it, or if it does not compile, this is nothing for us.
+        // Without it, this is nothing for us.
         let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
         // Not even compiled: its owner knows what it reads.
         let spared = statement.reads_only.is_some_and(|reads| taint.spares(TableSet(reads)));
         if spared && counted_then.asked == 0 {
             return Ok(None);
         }
+        // Nor if it does not compile.
         let values = request.values(statement).ok_or(Executed::Spoiled)?;
         let known = self.known(request, statement, taken).map_err(|_| Executed::Spoiled)?;
         let recorded = Recorded { ids: &statement.ids, exclusive: taint.is_known() };
