@@ -80,8 +80,8 @@ impl Connection {
             self.put_back(prepared);
         }
         let open = self.open_mut();
-        let kept = open.last.take_if(|last| *last.sql == *sql);
-        let kept = kept.or_else(|| open.statements.get_mut(sql)?.take());
+        let last = open.last.take_if(|last| *last.sql == *sql);
+        let kept = last.or_else(|| open.statements.take(sql));
         if kept.is_some() {
             return Ok(kept);
         }
@@ -212,10 +212,7 @@ impl Connection {
         {
             let open = self.open_mut();
             if let Some(before) = open.last.replace(prepared) {
-                match open.statements.peek_mut(&before.sql) {
-                    Some(place) => *place = Some(before),
-                    None => drop(open.statements.put(Arc::clone(&before.sql), Some(before))),
-                }
+                open.statements.put_back(Arc::clone(&before.sql), before);
             }
         }
     }

@@ -5,14 +5,12 @@
 //! several statements get one. Whatever would touch the neighbours spoils the batch instead: it is
 //! rolled back whole, the offender goes to its own turn, and the neighbours are executed again.
 
-use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lru::LruCache;
 use manyhands_queue::{Deadline, Queue, crash, planted};
 use manyhands_sqlite::authorizer::Action;
 use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
@@ -29,6 +27,7 @@ use crate::options::Durability;
 use crate::prepared;
 use crate::request::{self, Counts, Origin, Request, Session, StatementRequest};
 use crate::routing::{Facts, may_read_untold};
+use crate::statement_cache::StatementCache;
 use crate::tables::{TableSet, Touches, VirtualTables};
 
 /// What became of one request.
@@ -49,8 +48,7 @@ pub(crate) enum Executed {
 pub(crate) struct Executor {
     connection: sqlite::Connection,
     busy: BusyWait,
-    /// A statement that is used leaves its place empty.
-    statements: LruCache<Arc<str>, Option<Box<Known>>>,
+    statements: StatementCache<Box<Known>>,
     /// The executor's own, which a request must not get by their text.
     own_statements: HashMap<&'static str, Box<Known>>,
     virtual_tables: VirtualTables,
@@ -170,12 +168,10 @@ impl Executor {
         let counters = Arc::new(SessionCounters::default());
         connection.count_session(&counters)?;
         let ids = IdFunction::install(&connection, Arc::default())?;
-        let statements =
-            LruCache::new(NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero"));
         Ok(Executor {
             connection,
             busy,
-            statements,
+            statements: StatementCache::new(),
             own_statements: HashMap::new(),
             virtual_tables: VirtualTables::default(),
             session: None,
@@ -231,7 +227,7 @@ impl Executor {
 
     /// The compiled statement for `sql`, to be put back.
     fn take(&mut self, sql: &str) -> Result<Box<Known>, sqlite::Error> {
-        match self.statements.get_mut(sql).and_then(Option::take) {
+        match self.statements.take(sql) {
             Some(mut known) => {
                 self.know_tables(&mut known);
                 Ok(known)
@@ -241,12 +237,8 @@ impl Executor {
     }
 
     fn put_back(&mut self, known: Box<Known>) {
-        if known.is_stale() {
-            return;
-        }
-        match self.statements.peek_mut(&known.sql) {
-            Some(place) => *place = Some(known),
-            None => drop(self.statements.put(Arc::clone(&known.sql), Some(known))),
+        if !known.is_stale() {
+            self.statements.put_back(Arc::clone(&known.sql), known);
         }
     }
 

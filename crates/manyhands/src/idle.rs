@@ -5,12 +5,10 @@
 //! connection that is as new is kept: no PRAGMA with an argument, no function, no temp schema, nothing
 //! attached.
 
-use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use lru::LruCache;
 use manyhands_sqlite::{self as sqlite, Progress, SessionCounters};
 
 use crate::busy::BusyWait;
@@ -22,6 +20,7 @@ use crate::mutex::lock;
 use crate::options::{Durability, Settings};
 use crate::prepared::{Compiler, Prepared};
 use crate::routing::Facts;
+use crate::statement_cache::StatementCache;
 
 /// How many a file keeps: each may hold 2 MB of pages.
 const KEPT_MAX: usize = 8;
@@ -30,8 +29,7 @@ const KEPT_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     pub(crate) sqlite: sqlite::Connection,
-    /// A statement that is used leaves its place empty.
-    pub(crate) statements: LruCache<Arc<str>, Option<Box<Prepared>>>,
+    pub(crate) statements: StatementCache<Box<Prepared>>,
     /// The statement that was used last: it is often the next one too.
     pub(crate) last: Option<Box<Prepared>>,
     pub(crate) compiler: Compiler,
@@ -78,12 +76,10 @@ impl OpenConnection {
         let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
         let compiler = Compiler::install(&sqlite, hooks);
         let wait = BusyWait::install(&sqlite, Duration::ZERO);
-        let capacity = NonZeroUsize::new(limits::STATEMENTS_CACHED).expect("not zero");
-        let statements = LruCache::new(capacity);
         let (last, frames) = (None, Arc::default());
         let open = OpenConnection {
             sqlite,
-            statements,
+            statements: StatementCache::new(),
             last,
             compiler,
             wait,

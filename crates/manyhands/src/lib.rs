@@ -43,6 +43,7 @@ mod connection;
 mod interrupt;
 mod show;
 mod compile;
+mod statement_cache;
 mod prepared;
 mod built_in;
 mod routing;
