@@ -210,6 +210,14 @@ impl Statement {
         count.unsigned_abs()
     }
 
+    /// Whether SQLite is going to compile the statement again when it is next stepped, whatever the schema is in the
+    /// file then: a change of the schema was rolled back, a function was registered, it did not compile the last time.
+    /// What SQLite finds wrong with it then may be wrong with the schema that it read last, and with that one only.
+    pub fn is_expired(&self) -> bool {
+        // SAFETY: the statement is alive.
+        unsafe { ffi::sqlite3_expired(self.raw()) != 0 }
+    }
+
     /// The index of the highest parameter.
     pub fn parameter_count(&self) -> usize {
         // SAFETY: the statement is alive.

@@ -82,6 +82,8 @@ impl Connection {
         let open = self.open_mut();
         let last = open.last.take_if(|last| *last.sql == *sql);
         let kept = last.or_else(|| open.statements.take(sql));
+        // Compiled here, it is for the schema of this moment.
+        let kept = kept.filter(|prepared| !prepared.statement.is_expired());
         if kept.is_some() {
             return Ok(kept);
         }

@@ -227,7 +227,7 @@ impl Executor {
 
     /// The compiled statement for `sql`, to be put back.
     fn take(&mut self, sql: &str) -> Result<Box<Known>, sqlite::Error> {
-        match self.statements.take(sql) {
+        match self.statements.take(sql).filter(|known| !known.statement.is_expired()) {
             Some(mut known) => {
                 self.know_tables(&mut known);
                 Ok(known)

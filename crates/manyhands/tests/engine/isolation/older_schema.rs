@@ -1,7 +1,8 @@
 //! What was known of a statement in another schema than the one in which it takes effect.
 //!
 //! An INSERT whose ids are given is executed in a rewritten form, which SQLite compiles for itself: what is known
-//! of the statement as it was written may be that of an older schema, in which it wrote fewer tables.
+//! of the statement as it was written may be that of an older schema, in which it wrote fewer tables. So may be what
+//! SQLite itself knows of a table, when it compiles a statement again.
 
 use manyhands::{Action, ActionKind, Connection, Value, Verdict, params};
 
@@ -157,6 +158,34 @@ fn a_column_that_was_renamed_under_the_leader() {
         table                                              -> 1|x, 2|x, 3|x"
         ),
     );
+}
+
+/// SQLite compiles a statement again where it is executed, with the schema that it read last, and says then what is wrong
+/// there (seen with 3.40 and 3.54: "table later has 3 columns but 2 values were supplied").
+#[test]
+fn a_table_that_another_program_has_made_anew() {
+    let insert = "INSERT INTO later VALUES (3, 4)";
+    for begin in ["SELECT 1", "BEGIN", "BEGIN IMMEDIATE"] {
+        for (anew, error) in
+            [("", Some("no such table: later")), ("CREATE TABLE later (a, b)", None)]
+        {
+            let stage = Stage::without_disk();
+            let database = open(&stage, false);
+            let mut one = connect(&database);
+            execute(&mut one, "CREATE TABLE later (a, b)");
+            execute(&mut one, "BEGIN");
+            execute(&mut one, insert);
+            execute(&mut one, "ALTER TABLE later ADD COLUMN c");
+            one.execute(insert, params![]).expect_err("a column more");
+            execute(&mut one, "ROLLBACK");
+            execute(&mut one, "ALTER TABLE later ADD COLUMN c");
+            shell(&stage.path(), &format!("DROP TABLE later; {anew}"));
+            execute(&mut one, begin);
+            let said = one.execute(insert, params![]).err();
+            let said = said.as_ref().and_then(|error| error.sqlite_message());
+            assert_eq!(said, error, "{begin}");
+        }
+    }
 }
 
 /// What RETURNING shows has the columns that the table has now.
