@@ -125,7 +125,8 @@ impl Engine {
         statement: &Statement,
     ) -> Result<Vec<Option<String>>, Error> {
         // A PRAGMA does what it does when it is compiled. And that something does not compile is seen: in the transaction.
-        if statement.changes_rows
+        if self.kept.is_some()
+            && statement.changes_rows
             && let Ok(names) = self.connection.parameter_names(&statement.sql)
         {
             return Ok(names);

@@ -247,6 +247,10 @@ impl Statement {
         self.names(py, connection).map(drop)
     }
 
+    pub(crate) fn has_compiled(&self) -> bool {
+        self.names.get().is_some()
+    }
+
     /// The parameters' names with their first character, `None` for `?`.
     fn names(&self, py: Python<'_>, connection: &Connection) -> PyResult<&[Option<String>]> {
         if let Some(names) = self.names.get() {

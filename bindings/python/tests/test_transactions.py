@@ -426,3 +426,20 @@ def test_the_pragmas_of_waiting_and_of_checkpoints(account):
     assert account.with_name("app.db-wal").stat().st_size > 50 * 4096
     one.close()
     other.close()
+
+
+def test_a_transaction_that_fails_where_names_are_asked_for(path):
+    """A statement that does not compile ends the uncertainty: the transaction takes its turn, and may fail there."""
+    connection, other = manyhands.connect(path), manyhands.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE single (a UNIQUE)")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO single VALUES (1)")
+    other.execute("INSERT INTO single VALUES (1)")
+    other.execute("CREATE TABLE later (a)")
+    with pytest.raises(manyhands.IntegrityError, match="UNIQUE"):
+        connection.execute("INSERT INTO later VALUES (:a)", {"a": 1})
+    assert not connection.in_transaction
+    connection.commit()
+    assert other.execute("SELECT count(*) FROM later").fetchone() == (0,)
+    connection.close()
+    other.close()

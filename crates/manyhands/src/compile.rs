@@ -112,9 +112,19 @@ impl Connection {
         }
     }
 
-    /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes.
+    /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile
+    /// is something to see: a cautious transaction takes its turn for that.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it, and see [`Connection::escalate_first`]: the transaction may be over.
     pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        let compiled = self.compile_for_now(sql)?;
+        let compiled = match self.compile_for_now(sql) {
+            Err(error) if self.is_cautious() && does_not_compile(&error) => {
+                self.escalate_first()?;
+                self.compile_for_now(sql)?
+            }
+            compiled => compiled?,
+        };
         if let Some(prepared) = &compiled.0 {
             // Most settings are made when they are compiled.
             self.as_new &= prepared.facts.leaves_no_trace();
@@ -123,22 +133,21 @@ impl Connection {
         Ok(compiled)
     }
 
-    /// The same, for the schema of this moment if it does not compile for an older one.
-    fn compile_for_now(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        match self.compile_now(sql) {
-            // That it does not compile is something to see. SQLite has compiled it with the schema that it read
-            // last: others may have made what it misses, or dropped what is in its way.
+    /// The same for a statement that changes no setting, without a word to anybody.
+    pub(crate) fn compile_for_now(
+        &self,
+        sql: &str,
+    ) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        match self.compile_for_known_schema(sql) {
+            // SQLite has compiled it with the schema that it read last: others may have made what it misses, or
+            // dropped what is in its way.
             Err(error)
-                if self.file.is_some() && error.code().is_some_and(sqlite::Code::is_result) =>
+                if self.file.is_some()
+                    && does_not_compile(&error)
+                    && !self.would_begin_own_snapshot()
+                    && self.has_newer_schema().unwrap_or(false) =>
             {
-                if self.is_cautious() {
-                    self.escalate_first()?;
-                } else if self.would_begin_own_snapshot()
-                    || !self.has_newer_schema().unwrap_or(false)
-                {
-                    return Err(error);
-                }
-                self.compile_now(sql)
+                self.compile_for_known_schema(sql)
             }
             compiled => compiled,
         }
@@ -162,7 +171,7 @@ impl Connection {
         newer().map_err(|error| self.describe(error))
     }
 
-    fn compile_now(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+    fn compile_for_known_schema(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         let spared = match (&self.optimistic, &self.file) {
             (Some(_), _) => Spared::Settings,
             (None, Some(_)) => Spared::Refused,
@@ -218,6 +227,11 @@ impl Connection {
             }
         }
     }
+}
+
+/// True for what is wrong with a statement, and not with the system.
+fn does_not_compile(error: &Error) -> bool {
+    error.code().is_some_and(sqlite::Code::is_result)
 }
 
 /// Whether there is nothing but white space, comments and empty statements.

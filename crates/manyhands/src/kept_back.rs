@@ -160,7 +160,7 @@ impl Connection {
         if prepared.certainty.is_none() {
             // It may have been compiled for an older schema.
             let sql = Arc::clone(&prepared.sql);
-            let Ok((Some(again), _)) = self.compile(&sql) else { return };
+            let Ok((Some(again), _)) = self.compile_for_now(&sql) else { return };
             *prepared = *again;
             (prepared.sql, prepared.uses) = (sql, Uses::Again);
             self.look_at(prepared);
@@ -266,6 +266,11 @@ impl Connection {
             let values: Vec<Value> = log.values(entry).map(Value::from).collect();
             let (then, ids) = (entry.counted(), entry.given.ids.clone());
             let mut prepared = self.take_prepared(&sql)?;
+            if self.optimistic.is_none() {
+                // It has moved to its turn, and was executed there.
+                self.put_back(prepared);
+                return Ok(());
+            }
             self.ids_to_give = ids;
             let executed = self.step(&mut prepared, &values);
             self.put_back(prepared);

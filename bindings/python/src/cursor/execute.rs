@@ -72,6 +72,9 @@ impl Cursor {
         let statement = statement.get();
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         let values = statement.bind(py, &connection, parameters).map_err(|error| {
+            if !statement.has_compiled() {
+                return error;
+            }
             // It begins before its parameters are looked at. Their error is what the caller gets, unless there is Ctrl-C.
             match begin_before(py, &connection, statement, begin) {
                 Err(raised) if !raised.is_instance_of::<PyException>(py) => raised,

@@ -374,3 +374,24 @@ fn the_first_id_of_a_table() {
     execute(&mut holder, "COMMIT");
     asking.into_iter().for_each(|it| it.join().expect("is told its id"));
 }
+
+/// A write is compiled once more before it is kept back. Where it does not compile any more, its transaction takes its turn
+/// for that, and may fail there: the write is not executed all the same. (It was, alone.)
+#[test]
+fn a_write_whose_table_was_dropped_and_made_anew() {
+    let (_stage, database) = auto();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    let insert = "INSERT INTO later VALUES (1)";
+    execute(&mut other, "CREATE TABLE later (a)");
+    execute(&mut one, insert);
+    execute(&mut one, insert);
+    execute(&mut other, "DROP TABLE later");
+    execute(&mut one, "BEGIN");
+    execute(&mut one, "INSERT INTO entry VALUES (1, 'a')");
+    execute(&mut other, "INSERT INTO entry VALUES (1, 'b')");
+    execute(&mut other, "CREATE TABLE later (a)");
+    let error = one.execute(insert, params![]).expect_err("the id is taken");
+    assert_eq!(error.sqlite_message(), Some("UNIQUE constraint failed: entry.id"));
+    assert!(one.is_autocommit());
+    assert_eq!(number(&mut other, "SELECT count(*) FROM later"), 0);
+}
