@@ -1,18 +1,18 @@
-//! A database file, mapped into memory to be read: once in a process, for all its connections.
+//! A database file and its -wal file, mapped into memory to be read: once in a process, for all its connections.
 //!
 //! A connection that sees others' commits empties its page cache, and reads each page again with a system call
 //! and a copy. Through the mapping it reads them where the operating system caches them
 //! (<https://sqlite.org/mmap.html>). SQLite's own mapping is each connection's, and is unmapped whenever
 //! others have committed; this one stays.
 //!
-//! Only what SQLite asks for with xFetch is read here: pages of the database file itself that a reader's
-//! snapshot finds there. SQLite changes no such page while anybody reads it (<https://sqlite.org/wal.html>),
-//! and all writing goes through the file: the mapping is for reading.
+//! Only pages that a reader's snapshot finds there are read here: of the database file those that SQLite asks for with
+//! xFetch, of the -wal file those that it reads without their frames' headers. SQLite changes no such page while anybody
+//! reads it (<https://sqlite.org/wal.html>), and all writing goes through the file: the mapping is for reading.
 //!
 //! What always holds:
 //! * The mapping is of the very file that the connection has open, whatever its path leads to by now. It keeps
 //!   that file's inode, so as long as it lives its identity is no other file's.
-//! * An address that [`View::fetch`] gave is good until the connection closes.
+//! * An address that [`View::fetch`] gave is good until the connection closes. A page of the -wal file is copied.
 //! * What is found in the mapping is what would have been read from the file: if somebody truncates the file under
 //!   it, a missing page is read as SQLite reads one, and these connections map nothing any more ([`manyhands_sigbus`]).
 //!
@@ -20,9 +20,10 @@
 //! fails to read a page ends the process with SIGBUS, as it does wherever SQLite maps its file.
 
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::ptr;
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
 
 use manyhands_sigbus::{Healing, Watch};
@@ -30,7 +31,7 @@ use manyhands_sigbus::{Healing, Watch};
 use crate::locks::{self, FileIdentity};
 use crate::planted::planted;
 
-/// So much of each database file is mapped at most, from its beginning, in bytes. The rest is read as ever.
+/// So much of each file is mapped at most, from its beginning, in bytes. The rest is read as ever.
 pub(crate) const WINDOW_BYTES: i64 = 256 << 20;
 
 /// SQLite reads so many bytes behind a page at most, and believes none of them: where records are compared. Its own
@@ -58,19 +59,54 @@ pub(crate) struct Status {
 #[derive(Debug)]
 struct MappedFile {
     address: usize,
-    /// The descriptor with the locks, which stays as long as a connection is open on the file.
-    canonical: RawFd,
+    descriptor: Kept,
     /// `None` only while it is dropped.
     watch: Option<Watch>,
+}
+
+/// A descriptor that stays as long as the mapping.
+#[derive(Debug)]
+enum Kept {
+    /// That of a database file with the locks, which stays as long as a connection is open on it.
+    Canonical(RawFd),
+    /// Of a -wal file, which nobody locks: then to close one of its descriptors drops no locks.
+    Own(OwnedFd),
+}
+
+impl Kept {
+    fn of(status: Status, of: FileKind) -> Option<Kept> {
+        match of {
+            FileKind::Database => locks::canonical_of(status.descriptor).map(Kept::Canonical),
+            FileKind::Wal => {
+                // SAFETY: open as long as the connection that asks.
+                let descriptor = unsafe { BorrowedFd::borrow_raw(status.descriptor) };
+                descriptor.try_clone_to_owned().ok().map(Kept::Own)
+            }
+        }
+    }
+
+    fn raw(&self) -> RawFd {
+        match self {
+            Kept::Canonical(descriptor) => *descriptor,
+            Kept::Own(descriptor) => descriptor.as_raw_fd(),
+        }
+    }
+}
+
+/// What is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Database,
+    Wal,
 }
 
 impl MappedFile {
     /// `None` also for a file that is open for reading only: an overlay file system gives its reader another
     /// file than its writers have, from the first of them on.
-    fn new(status: Status) -> Option<MappedFile> {
+    fn new(status: Status, of: FileKind) -> Option<MappedFile> {
         // SAFETY: integers.
         let flags = unsafe { libc::fcntl(status.descriptor, libc::F_GETFL) };
-        let canonical = locks::canonical_of(status.descriptor)?;
+        let descriptor = Kept::of(status, of)?;
         if flags & libc::O_ACCMODE != libc::O_RDWR {
             return None;
         }
@@ -94,11 +130,11 @@ impl MappedFile {
         // SAFETY: the mapping is this one's, for reading. Each connection that has it keeps the descriptor, and lets
         // the mapping go before it closes.
         let watch = unsafe {
-            let healing = Healing::Page { descriptor: canonical };
+            let healing = Healing::Page { descriptor: descriptor.raw() };
             manyhands_sigbus::watch(address, WINDOW_BYTES as usize, healing)
         };
         let is_watched = watch.is_some();
-        let mapped = MappedFile { address, canonical, watch };
+        let mapped = MappedFile { address, descriptor, watch };
         is_watched.then_some(mapped)
     }
 
@@ -115,10 +151,10 @@ impl Drop for MappedFile {
     }
 }
 
-/// What one connection has of the mapping of one database file.
+/// What one connection has of the mapping of one file.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// `PRAGMA mmap_size`.
+    /// `PRAGMA mmap_size`; of a -wal file, its database's counts.
     limit: i64,
     asked: u32,
     mapped: Option<Arc<MappedFile>>,
@@ -132,6 +168,10 @@ pub(crate) struct View {
 }
 
 impl View {
+    pub(crate) fn limit(&self) -> i64 {
+        self.limit
+    }
+
     /// Sets the limit, unless it is negative, and tells the one before.
     pub(crate) fn set_limit(&mut self, bytes: i64) -> i64 {
         let before = self.limit;
@@ -153,7 +193,7 @@ impl View {
     ) -> *mut c_void {
         let end =
             offset + count + if planted("nothing-read-behind") { 0 } else { READ_BEHIND_BYTES };
-        if self.is_off || end > self.limit || !self.is_mapped(&look) {
+        if self.is_off || end > self.limit || !self.is_mapped(FileKind::Database, &look) {
             return ptr::null_mut();
         }
         let Some(mapped) = self.mapped.as_deref().filter(|mapped| !mapped.has_failed()) else {
@@ -172,7 +212,29 @@ impl View {
         (mapped.address + offset as usize) as *mut c_void
     }
 
-    fn is_mapped(&mut self, look: impl Fn() -> Option<Status>) -> bool {
+    /// Copies a page of a -wal file, of which at most so many bytes are to be mapped. False where it must be read from
+    /// the file.
+    pub(crate) fn copy_page(
+        &mut self,
+        offset: i64,
+        page: &mut [MaybeUninit<u8>],
+        limit: i64,
+        look: impl Fn() -> Option<Status>,
+    ) -> bool {
+        let is_within = offset + page.len() as i64 <= limit;
+        if self.is_off || !is_within || !self.is_mapped(FileKind::Wal, look) {
+            return false;
+        }
+        let Some(mapped) = &self.mapped else { return false };
+        let from = (mapped.address + offset as usize) as *const MaybeUninit<u8>;
+        // SAFETY: in the mapping, of which no more than `WINDOW_BYTES` are asked for. Nobody writes a page that a
+        // snapshot has.
+        unsafe { ptr::copy_nonoverlapping(from, page.as_mut_ptr(), page.len()) };
+        // Else it was not there.
+        !mapped.has_failed()
+    }
+
+    fn is_mapped(&mut self, of: FileKind, look: impl Fn() -> Option<Status>) -> bool {
         if self.mapped.is_some() {
             return true;
         }
@@ -185,12 +247,14 @@ impl View {
         let Some(status) = look() else { return false };
         let key = (locks::generation(), status.identity);
         let there = mappings.get(&key).and_then(Weak::upgrade);
-        let canonical = locks::canonical_of(status.descriptor);
-        self.mapped =
-            there.filter(|mapped| canonical == Some(mapped.canonical) && !mapped.has_failed());
+        let stays = |descriptor: &Kept| match descriptor {
+            Kept::Canonical(it) => locks::canonical_of(status.descriptor) == Some(*it),
+            Kept::Own(_) => true,
+        };
+        self.mapped = there.filter(|mapped| stays(&mapped.descriptor) && !mapped.has_failed());
         if self.mapped.is_none() {
             mappings.retain(|_, mapped| mapped.strong_count() > 0);
-            self.mapped = MappedFile::new(status).map(Arc::new);
+            self.mapped = MappedFile::new(status, of).map(Arc::new);
             self.is_off = self.mapped.is_none();
         }
         if let Some(mapped) = &self.mapped {

@@ -60,6 +60,9 @@ pub const READ_LOCK_BYTE_FIRST: i64 = 123;
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
 
+/// The smallest page of a database.
+const PAGE_BYTES_MIN: c_int = 512;
+
 /// Private file controls; SQLite's own numbers are below 100.
 const CONTROL_OBSERVE: c_int = 0x4D48_0001;
 pub(crate) const CONTROL_FORK: c_int = 0x4D48_0002;
@@ -113,7 +116,7 @@ struct ShimFile {
     published: bool,
     /// Of a database file: a commit frame that is not published yet, observed or not.
     unpublished: Unpublished,
-    /// Of a database file: what it reads of it without a system call.
+    /// What is read of it without a system call.
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
@@ -353,7 +356,32 @@ unsafe extern "C" fn read(
     count: c_int,
     offset: i64,
 ) -> c_int {
-    pass_flushed!(file, xRead, buffer, count, offset)
+    match flush(file) {
+        ffi::SQLITE_OK if read_mapped(file, buffer, count, offset) => ffi::SQLITE_OK,
+        ffi::SQLITE_OK => pass!(file, xRead, buffer, count, offset),
+        code => code,
+    }
+}
+
+/// Reads a page of a -wal file through its mapping, if it can. SQLite reads a page alone when the wal-index tells where it
+/// is; where it looks how far the file goes, it reads headers, and pages with them.
+fn read_mapped(
+    file: *mut ffi::sqlite3_file,
+    buffer: *mut c_void,
+    count: c_int,
+    offset: i64,
+) -> bool {
+    let is_page = count >= PAGE_BYTES_MIN && count.count_ones() == 1;
+    if !is_page || !shim(file).is_wal() {
+        return false;
+    }
+    let limit = main_of(shim(file)).view.limit();
+    // SAFETY: SQLite passes a buffer of `count` bytes.
+    let page = unsafe { core::slice::from_raw_parts_mut(buffer.cast(), count as usize) };
+    let mut view = core::mem::take(&mut shim(file).view);
+    let is_read = view.copy_page(offset, page, limit, || status_of(file));
+    shim(file).view = view;
+    is_read
 }
 
 unsafe extern "C" fn write(

@@ -84,6 +84,34 @@ fn all_connections_of_a_process_read_through_one_mapping() {
     assert_eq!(mappings(&path), 0);
 }
 
+fn wal_of(path: &Path) -> PathBuf {
+    PathBuf::from(format!("{}-wal", path.display()))
+}
+
+/// What was committed and is not in the database file yet is read through a mapping, too.
+#[test]
+fn frames_are_read_through_one_mapping() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = database(directory.path());
+    let (writer, one, other) = (connect(&path), connect(&path), connect(&path));
+    let without = connect(&path);
+    without.execute("PRAGMA mmap_size = 0").expect("without");
+    writer.execute("UPDATE t SET v = v + 1").expect("an update");
+    let expected = Ok(expected_sum() + 3000);
+    assert_eq!(sum(&without), expected);
+    assert_eq!(mappings(&wal_of(&path)), 0);
+    assert_eq!((sum(&one), sum(&other)), (expected.clone(), expected));
+    assert_eq!(mappings(&wal_of(&path)), 1);
+    // The next ones are written over the first, and behind them.
+    empty_the_wal(&writer);
+    for round in 2..5 {
+        writer.execute("UPDATE t SET v = v + 1").expect("an update");
+        assert_eq!(sum(&one), Ok(expected_sum() + round * 3000));
+    }
+    drop((writer, one, other, without));
+    assert_eq!(mappings(&wal_of(&path)), 0);
+}
+
 /// Whoever commits, checkpoints or makes the file shorter or longer.
 #[test]
 fn what_others_write_is_seen() {
@@ -206,6 +234,33 @@ fn a_file_that_was_cut_is_read_as_without_a_mapping() {
         let connection = connect(&path);
         assert_eq!((sum(&connection), number(&connection)), (Ok(expected_sum()), Ok(77)));
         assert_eq!(mappings(&path), 1);
+    });
+}
+
+/// The same of the -wal file, which SQLite says it cannot read then.
+#[test]
+fn a_wal_that_was_cut_is_read_as_without_a_mapping() {
+    tell("mapped_file::a_wal_that_was_cut_is_read_as_without_a_mapping", || {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = database(directory.path());
+        let (writer, mapped, plain) = (connect(&path), connect(&path), connect(&path));
+        plain.execute("PRAGMA mmap_size = 0").expect("without");
+        writer.execute("UPDATE t SET v = v + 1").expect("an update");
+        for connection in [&mapped, &plain] {
+            connection.execute("PRAGMA cache_size = 10").expect("little to remember");
+            assert_eq!(sum(connection), Ok(expected_sum() + 3000));
+            connection.execute("BEGIN; SELECT count(*) FROM t").expect("a transaction");
+        }
+        assert_eq!(mappings(&wal_of(&path)), 1);
+        cut(&wal_of(&path), 20 * PAGE);
+        let code = |connection: &Connection| sum(connection).map_err(|error| error.code.name());
+        assert_eq!(code(&mapped), Err("SQLITE_IOERR_SHORT_READ"));
+        assert_eq!(code(&mapped), code(&plain));
+        let first = |connection: &Connection| {
+            connection.query_integer("SELECT sum(v) FROM t WHERE id < 30")
+        };
+        assert_eq!(first(&mapped), Ok((1..30).map(|v| v + 1).sum()), "what is left is as it was");
+        assert_eq!(first(&mapped), first(&plain));
     });
 }
 
