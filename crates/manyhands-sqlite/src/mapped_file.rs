@@ -225,7 +225,9 @@ impl View {
         if self.is_off || !is_within || !self.is_mapped(FileKind::Wal, look) {
             return false;
         }
-        let Some(mapped) = &self.mapped else { return false };
+        let Some(mapped) = self.mapped.as_deref().filter(|mapped| !mapped.has_failed()) else {
+            return false;
+        };
         let from = (mapped.address + offset as usize) as *const MaybeUninit<u8>;
         // SAFETY: in the mapping, of which no more than `WINDOW_BYTES` are asked for. Nobody writes a page that a
         // snapshot has.
