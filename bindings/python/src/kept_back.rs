@@ -124,7 +124,8 @@ impl Engine {
         &mut self,
         statement: &Statement,
     ) -> Result<Vec<Option<String>>, Error> {
-        // A PRAGMA does what it does when it is compiled. And that something does not compile is seen: in the transaction.
+        // Outside of the transaction, which has not begun. A PRAGMA does what it does when it is compiled; and that something
+        // does not compile is seen in the transaction, which may end by that.
         if self.kept.is_some()
             && statement.changes_rows
             && let Ok(names) = self.connection.parameter_names(&statement.sql)

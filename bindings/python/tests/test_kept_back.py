@@ -55,6 +55,17 @@ def holds_a_snapshot(path):
         return struct.unpack("hhqqi4x", fcntl.fcntl(shm, F_OFD_GETLK, asked))[0] != fcntl.F_UNLCK
 
 
+def test_one_that_fails_after_all_fails_before_the_parameters_of_the_next(path):
+    keeper, connection = connect(path), connect(path)
+    insert(connection, 1)
+    keeper.execute("DROP TABLE plain")
+    keeper.commit()
+    with pytest.raises(manyhands.OperationalError, match="no such table: plain"):
+        connection.execute("INSERT INTO plain VALUES (?, ?)", (2,))
+    keeper.close()
+    connection.close()
+
+
 def test_an_insert_alone_is_executed_at_its_commit(path):
     keeper, connection = connect(path), connect(path)
     cursor = insert(connection, 1)

@@ -12,8 +12,8 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::RawFd;
 use std::sync::Once;
 
-/// How many mappings are watched over at once.
-const MAPPINGS_MAX: usize = 1024;
+/// How many mappings are watched over at once: three for each database.
+const MAPPINGS_MAX: usize = 3 * 1024;
 
 /// How often the handler asks for memory.
 const TRIES: u32 = 3;

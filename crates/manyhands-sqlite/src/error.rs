@@ -24,6 +24,8 @@ impl Code {
 
     /// What the operation worked on is gone: a row was changed, or a transaction rolled back.
     pub const ABORT: Code = Code(ffi::SQLITE_ABORT);
+    /// Somebody else's error has rolled back the transaction.
+    pub const ABORT_ROLLBACK: Code = Code(ffi::SQLITE_ABORT_ROLLBACK);
 
     /// A value is larger than the connection's limit.
     pub const TOOBIG: Code = Code(ffi::SQLITE_TOOBIG);

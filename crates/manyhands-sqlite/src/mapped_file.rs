@@ -22,6 +22,7 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
+use core::sync::atomic::{Ordering, fence};
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
@@ -106,10 +107,10 @@ impl MappedFile {
     fn new(status: Status, of: FileKind) -> Option<MappedFile> {
         // SAFETY: integers.
         let flags = unsafe { libc::fcntl(status.descriptor, libc::F_GETFL) };
-        let descriptor = Kept::of(status, of)?;
         if flags & libc::O_ACCMODE != libc::O_RDWR {
             return None;
         }
+        let descriptor = Kept::of(status, of)?;
         // Not of the descriptor that has the locks: a forked child inherits the mapping, and with it the open
         // file description.
         // SAFETY: asks for memory that nobody has yet.
@@ -127,8 +128,8 @@ impl MappedFile {
             return None;
         }
         let address = address as usize;
-        // SAFETY: the mapping is this one's, for reading. Each connection that has it keeps the descriptor, and lets
-        // the mapping go before it closes.
+        // SAFETY: the mapping is this one's, for reading. The descriptor stays open as long as there is a connection that
+        // has the mapping, and each lets that go before it closes.
         let watch = unsafe {
             let healing = Healing::Page { descriptor: descriptor.raw() };
             manyhands_sigbus::watch(address, WINDOW_BYTES as usize, healing)
@@ -154,7 +155,7 @@ impl Drop for MappedFile {
 /// What one connection has of the mapping of one file.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// `PRAGMA mmap_size`; of a -wal file, its database's counts.
+    /// `PRAGMA mmap_size`. That goes for the -wal file, too, whose own view has no limit.
     limit: i64,
     asked: u32,
     mapped: Option<Arc<MappedFile>>,
@@ -212,8 +213,10 @@ impl View {
         (mapped.address + offset as usize) as *mut c_void
     }
 
-    /// Copies a page of a -wal file, of which at most so many bytes are to be mapped. False where it must be read from
-    /// the file.
+    /// Copies a page of a -wal file, of which so many bytes may be read here. False where it must be read from the file.
+    ///
+    /// Behind the file's end the mapping gives zeros to the end of a page of memory, and SQLite shall hear that the file
+    /// is too short. So a page that ends in a zero is read from the file.
     pub(crate) fn copy_page(
         &mut self,
         offset: i64,
@@ -221,7 +224,8 @@ impl View {
         limit: i64,
         look: impl Fn() -> Option<Status>,
     ) -> bool {
-        let is_within = offset + page.len() as i64 <= limit;
+        let end = offset + page.len() as i64;
+        let is_within = offset >= 0 && end <= limit.min(WINDOW_BYTES);
         if self.is_off || !is_within || !self.is_mapped(FileKind::Wal, look) {
             return false;
         }
@@ -229,11 +233,13 @@ impl View {
             return false;
         };
         let from = (mapped.address + offset as usize) as *const MaybeUninit<u8>;
-        // SAFETY: in the mapping, of which no more than `WINDOW_BYTES` are asked for. Nobody writes a page that a
-        // snapshot has.
+        // SAFETY: in the mapping. Nobody writes a page that a snapshot has.
         unsafe { ptr::copy_nonoverlapping(from, page.as_mut_ptr(), page.len()) };
-        // Else it was not there.
-        !mapped.has_failed()
+        // SAFETY: copied from memory that is there.
+        let ends_in_zero = page.last().is_none_or(|last| unsafe { last.assume_init() } == 0);
+        // What was copied may be what the handler has put there.
+        fence(Ordering::Acquire);
+        !ends_in_zero && !mapped.has_failed()
     }
 
     fn is_mapped(&mut self, of: FileKind, look: impl Fn() -> Option<Status>) -> bool {

@@ -1,7 +1,7 @@
 //! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
 //!
-//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), and for the number of
-//! system calls with which the -wal file is written (`wal_appends`) and the time at which what a checkpoint writes goes
+//! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), for the number of system
+//! calls with which the -wal file is written (`wal_appends`), for where pages are read (`mapped_file`) and for the time at which what a checkpoint writes goes
 //! to the disk (`backfill`). It tells a [`CommitObserver`] how far the commit of
 //! a WAL transaction has come:
 //!
@@ -327,7 +327,7 @@ pub(crate) fn fork_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Fork {
     &mut shim(file).fork
 }
 
-/// What a database file's connection has mapped; of a -wal file, its database's.
+/// What a connection has mapped of its database file, also for its -wal file.
 fn view_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut View {
     if shim(file).is_wal() { &mut main_of(shim(file)).view } else { &mut shim(file).view }
 }

@@ -76,14 +76,7 @@ impl Connection {
 
     /// The same, for who only looks at it.
     pub(crate) fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
-        while let Some(prepared) = self.returned.pop() {
-            self.put_back(prepared);
-        }
-        let open = self.open_mut();
-        let last = open.last.take_if(|last| *last.sql == *sql);
-        let kept = last.or_else(|| open.statements.take(sql));
-        // Compiled here, it is for the schema of this moment.
-        let kept = kept.filter(|prepared| !prepared.statement.is_expired());
+        let kept = self.take_kept(sql);
         if kept.is_some() {
             return Ok(kept);
         }
@@ -96,6 +89,28 @@ impl Connection {
             return Err(Error::new(ErrorKind::SeveralStatements));
         }
         Ok(Some(prepared))
+    }
+
+    fn take_kept(&mut self, sql: &str) -> Option<Box<Prepared>> {
+        while let Some(prepared) = self.returned.pop() {
+            self.put_back(prepared);
+        }
+        let open = self.open_mut();
+        let last = open.last.take_if(|last| *last.sql == *sql);
+        let kept = last.or_else(|| open.statements.take(sql));
+        // Else SQLite would compile it by itself, for the schema that it read last.
+        kept.filter(|prepared| !prepared.statement.is_expired())
+    }
+
+    /// A statement that has compiled in this transaction before, which stays where it is.
+    pub(crate) fn take_as_compiled(&mut self, sql: &Arc<str>) -> Result<Box<Prepared>, Error> {
+        if let Some(kept) = self.take_kept(sql) {
+            return Ok(kept);
+        }
+        let compiled = self.compile_for_now(sql)?.0;
+        let mut prepared = compiled.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        prepared.sql = Arc::clone(sql);
+        Ok(prepared)
     }
 
     /// A statement is used again, on a fork or in a turn, where what it touches is noted: now it is worth to
@@ -133,24 +148,19 @@ impl Connection {
         Ok(compiled)
     }
 
-    /// The same for a statement that changes no setting, without a word to anybody.
+    /// The same for a statement that changes no setting: the transaction stays where it is, and nothing is noted.
     pub(crate) fn compile_for_now(
         &self,
         sql: &str,
     ) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        match self.compile_for_known_schema(sql) {
-            // SQLite has compiled it with the schema that it read last: others may have made what it misses, or
-            // dropped what is in its way.
-            Err(error)
-                if self.file.is_some()
-                    && does_not_compile(&error)
-                    && !self.would_begin_own_snapshot()
-                    && self.has_newer_schema().unwrap_or(false) =>
-            {
-                self.compile_for_known_schema(sql)
-            }
-            compiled => compiled,
+        let compiled = self.compile_for_known_schema(sql);
+        let has_failed = self.file.is_some() && compiled.as_ref().is_err_and(does_not_compile);
+        // SQLite has compiled it with the schema that it read last: others may have made what it misses, or dropped
+        // what is in its way.
+        if has_failed && !self.would_begin_own_snapshot() && self.has_newer_schema()? {
+            return self.compile_for_known_schema(sql);
         }
+        compiled
     }
 
     /// Whether a read of our own would begin the snapshot of SQLite's own deferred transaction.

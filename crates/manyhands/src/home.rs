@@ -123,7 +123,12 @@ impl Connection {
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
         noticed?;
-        let shows_the_same = watched.seen == *entry.seen();
+        if self.sqlite().is_autocommit() && !cautious {
+            // The same error, perhaps, but it was survived then.
+            let error = Some(sqlite::Code::ABORT_ROLLBACK.0);
+            return Ok(Some(Shown { seen: Seen { error, ..Seen::default() }, ..Shown::default() }));
+        }
+        let shows_the_same = watched.seen == *entry.seen() && !self.sqlite().is_autocommit();
         let is_unseen =
             |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
         if let Some(error) = watched.error.filter(is_unseen) {

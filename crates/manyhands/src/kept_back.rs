@@ -265,12 +265,7 @@ impl Connection {
             let sql = Arc::clone(&entry.sql);
             let values: Vec<Value> = log.values(entry).map(Value::from).collect();
             let (then, ids) = (entry.counted(), entry.given.ids.clone());
-            let mut prepared = self.take_prepared(&sql)?;
-            if self.optimistic.is_none() {
-                // It has moved to its turn, and was executed there.
-                self.put_back(prepared);
-                return Ok(());
-            }
+            let mut prepared = self.take_as_compiled(&sql)?;
             self.ids_to_give = ids;
             let executed = self.step(&mut prepared, &values);
             self.put_back(prepared);

@@ -73,13 +73,11 @@ impl Cursor {
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         let values = statement.bind(py, &connection, parameters).map_err(|error| {
             if !statement.has_compiled() {
+                // To compile it was what failed, and that begins nothing.
                 return error;
             }
-            // It begins before its parameters are looked at. Their error is what the caller gets, unless there is Ctrl-C.
-            match begin_before(py, &connection, statement, begin) {
-                Err(raised) if !raised.is_instance_of::<PyException>(py) => raised,
-                _ => error,
-            }
+            // It begins before its parameters are looked at, and what was kept back is executed.
+            begin_before(py, &connection, statement, begin).err().unwrap_or(error)
         })?;
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin {

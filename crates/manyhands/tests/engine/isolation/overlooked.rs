@@ -51,6 +51,24 @@ fn a_count_that_was_stored() {
     );
 }
 
+/// The same error, which rolls back this time: what comes after it in the log was executed alone, and committed.
+#[test]
+fn an_error_that_was_survived_before() {
+    play_on(
+        "CREATE TABLE test (a UNIQUE, b UNIQUE ON CONFLICT ROLLBACK);
+         CREATE TABLE u (n); INSERT INTO test VALUES (1, 10);",
+        "
+        A BEGIN
+        A INSERT INTO u VALUES (1)
+        A INSERT INTO test VALUES (1, 20)                  -> error 19
+        A INSERT INTO u VALUES (2)
+        B UPDATE test SET a = 2, b = 20
+        A COMMIT                                           -> conflict at 2
+        A ROLLBACK                                         -> error 1
+        S SELECT count(*) FROM u                           -> 0",
+    );
+}
+
 /// A view that was made anew reads other tables, also for a leader that knew the old one.
 #[test]
 fn a_view_that_was_made_anew() {

@@ -375,8 +375,8 @@ fn the_first_id_of_a_table() {
     asking.into_iter().for_each(|it| it.join().expect("is told its id"));
 }
 
-/// A write is compiled once more before it is kept back. Where it does not compile any more, its transaction takes its turn
-/// for that, and may fail there: the write is not executed all the same. (It was, alone.)
+/// A write is compiled once more before it is kept back, and may not compile any more. Its transaction takes its turn where
+/// that shows, and may fail there: then the write is not executed. (It was, alone.)
 #[test]
 fn a_write_whose_table_was_dropped_and_made_anew() {
     let (_stage, database) = auto();
