@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
 
-use crate::connection::Handle;
+use crate::handle::Handle;
 use crate::{Connection, Error};
 
 /// Which value.

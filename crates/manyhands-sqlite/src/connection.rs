@@ -1,15 +1,15 @@
 //! One SQLite connection.
 
 use core::ffi::{CStr, c_char, c_int};
-use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use libsqlite3_sys as ffi;
 
 use crate::callbacks::Callbacks;
+use crate::handle::{Handle, Held};
 use crate::statement::Statement;
 use crate::vfs::{self, CommitObserver};
 use crate::{Error, ValueRef, WalIndexHeader, locks, mapped_file, wal_file};
@@ -60,103 +60,6 @@ pub enum Transaction {
     Write,
 }
 
-/// The raw connection; closed when the [`Connection`] and all its statements are gone.
-pub(crate) struct Handle {
-    raw: NonNull<ffi::sqlite3>,
-    callbacks: Mutex<Callbacks>,
-    generation: u64,
-}
-
-// SAFETY: the connection is in serialized mode (SQLITE_OPEN_FULLMUTEX): any thread may call it. The
-// closures are Send, and called under the connection's mutex.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
-
-impl std::fmt::Debug for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handle").finish_non_exhaustive()
-    }
-}
-
-impl Handle {
-    fn raw(&self) -> *mut ffi::sqlite3 {
-        self.raw.as_ptr()
-    }
-
-    /// The mutex in which SQLite executes each call on this connection, and its callbacks.
-    fn mutex(&self) -> *mut ffi::sqlite3_mutex {
-        // SAFETY: the connection is open.
-        unsafe { ffi::sqlite3_db_mutex(self.raw()) }
-    }
-
-    fn enter(&self) {
-        // SAFETY: the connection's own mutex, which a thread may enter several times.
-        unsafe { ffi::sqlite3_mutex_enter(self.mutex()) };
-    }
-
-    /// Undoes one [`Handle::enter`] of this thread.
-    fn leave(&self) {
-        // SAFETY: entered by this thread, say the callers.
-        unsafe { ffi::sqlite3_mutex_leave(self.mutex()) };
-    }
-
-    /// The connection's last error, whose call returned `code`.
-    pub(crate) fn error(&self, code: c_int) -> Error {
-        // So that no other thread's call replaces the message while it is copied.
-        self.enter();
-        // SAFETY: the connection is open.
-        let error = unsafe { Error::of_connection(self.raw(), code) };
-        self.leave();
-        error
-    }
-
-    /// The connection's last error, whatever call it was of.
-    pub(crate) fn last_error(&self) -> Error {
-        // SAFETY: the connection is open.
-        let code = unsafe { ffi::sqlite3_errcode(self.raw()) };
-        self.error(code)
-    }
-
-    /// True in a child that got this connection from its parent by `fork()`.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.generation != locks::generation()
-    }
-
-    pub(crate) fn callbacks(&self) -> MutexGuard<'_, Callbacks> {
-        self.callbacks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // SQLite says of a connection that crossed a fork: do not even close it
-        // (https://sqlite.org/howtocorrupt.html, 2.6).
-        if !self.is_inherited() {
-            // SAFETY: the connection is open, and never used again.
-            let code = unsafe { ffi::sqlite3_close(self.raw()) };
-            assert_eq!(code, ffi::SQLITE_OK, "statements keep their connection open");
-        } else {
-            // What SQLite still points to must stay.
-            core::mem::forget(core::mem::take(&mut *self.callbacks()));
-        }
-    }
-}
-
-/// The right of one thread to call SQLite with a connection; made by [`Connection::hold`].
-#[derive(Debug)]
-pub struct Held {
-    handle: Arc<Handle>,
-    /// The thread that has entered must leave.
-    _thread: PhantomData<*const ()>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.handle.leave();
-    }
-}
-
 /// A connection to one database file, through the shim VFS.
 #[derive(Debug)]
 pub struct Connection {
@@ -192,8 +95,7 @@ impl Connection {
         let code =
             unsafe { ffi::sqlite3_open_v2(name.as_ptr(), &raw mut raw, flags, vfs::NAME.as_ptr()) };
         let Some(raw) = NonNull::new(raw) else { return Err(Error::from_code(code)) };
-        let callbacks = Mutex::default();
-        let handle = Handle { raw, callbacks, generation: locks::generation() };
+        let handle = Handle::new(raw);
         if code != ffi::SQLITE_OK {
             return Err(handle.error(code));
         }
@@ -231,8 +133,7 @@ impl Connection {
     /// Makes calls from other threads wait until it is dropped. Several calls under it cost less than each
     /// for itself: to take SQLite's mutex is a large part of a small call.
     pub fn hold(&self) -> Held {
-        self.handle.enter();
-        Held { handle: self.handle(), _thread: PhantomData }
+        Held::of(&self.handle)
     }
 
     /// Compiles the first statement of `sql`. Returns it, `None` when there is only white space or

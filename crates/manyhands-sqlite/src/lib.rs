@@ -7,6 +7,7 @@
 //! other copies of SQLite in one process, [`vfs`] is the shim that tells when a commit is being
 //! written.
 
+mod handle;
 mod connection;
 mod statement;
 mod value;
@@ -41,11 +42,12 @@ pub use backup::{Backup, BackupStep};
 pub use blob::{Blob, BlobPlace};
 pub use callbacks::{Progress, Traced};
 pub use connection::{
-    CheckpointMode, Checkpointed, Connection, Held, InterruptHandle, OpenMode, Transaction,
+    CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Transaction,
 };
 pub use error::{Code, Error};
 pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
+pub use handle::Held;
 pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
 pub use statement::{Statement, Step};

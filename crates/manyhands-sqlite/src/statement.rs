@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
 
-use crate::connection::Handle;
+use crate::handle::{Handle, Held};
 use crate::value::{Value, ValueRef};
 use crate::{Code, Error};
 
@@ -99,6 +99,11 @@ impl Statement {
                 Err(error)
             }
         }
+    }
+
+    /// Makes calls from other threads to its connection wait, see [`crate::Connection::hold`].
+    pub fn hold(&self) -> Held {
+        Held::of(&self.handle)
     }
 
     /// True in a child that got this statement from its parent by `fork()`: it must not be used.
@@ -201,8 +206,9 @@ impl Statement {
         unsafe { crate::callbacks::expanded_sql(self.raw()) }
     }
 
-    /// How often SQLite has compiled the statement again because the schema had changed. Then its
-    /// columns may be others.
+    /// How often SQLite has compiled the statement again: because the schema had changed, then its columns may be others;
+    /// or because another value was bound, for which it looked for another plan
+    /// (<https://sqlite.org/c3ref/prepare.html>).
     pub fn recompilations(&self) -> u32 {
         // SAFETY: the statement is alive; 0 leaves the counter as it is.
         let count =
@@ -211,7 +217,8 @@ impl Statement {
     }
 
     /// Whether SQLite is going to compile the statement again when it is next stepped, whatever the schema is in the
-    /// file then: a change of the schema was rolled back, a function was registered, it did not compile the last time.
+    /// file then: a change of the schema was rolled back, a function was registered, it did not compile the last time,
+    /// a value was bound that may make another plan better.
     /// What SQLite finds wrong with it then may be wrong with the schema that it read last, and with that one only.
     pub fn is_expired(&self) -> bool {
         // SAFETY: the statement is alive.

@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::error::ErrorKind;
 use crate::optimistic::is_begin_concurrent;
 use crate::options::Durability;
-use crate::prepared::{Prepared, Spared, Uses};
+use crate::prepared::{Interrupted, Prepared, Spared, Uses};
 use crate::routing::Route;
 
 impl Connection {
@@ -125,6 +125,19 @@ impl Connection {
             let open = self.open_mut();
             open.compiler.know_tables(&open.sqlite, prepared);
         }
+    }
+
+    /// A statement was executed, which SQLite may have compiled again for another plan: see [`Listener::accept_plan`].
+    pub(crate) fn accept_plan(&mut self, before: Interrupted, prepared: &mut Prepared) {
+        if !self.open().compiler.listener.accept_plan(before, prepared) {
+            return;
+        }
+        if let Some(certainty) = &prepared.certainty {
+            let schema = Some(certainty.schema);
+            let is_known = !self.would_begin_own_snapshot() && self.schema_number() == schema;
+            prepared.certainty.take_if(|_| !is_known);
+        }
+        self.know_tables(prepared);
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile

@@ -16,7 +16,7 @@ use crate::error::ErrorKind;
 use crate::limits;
 use crate::mutex::lock;
 use crate::observe::{Observer, Seen};
-use crate::prepared::{self, Prepared};
+use crate::prepared::{self, Listener, Prepared};
 use crate::routing::{self, InFork};
 use crate::row::{Outcome, Row, Tally};
 use crate::row_buffer::RowBuffer;
@@ -33,6 +33,7 @@ pub(crate) struct CursorState(Mutex<State>);
 struct State {
     /// `None` after the last row, and after an error.
     running: Option<Box<Prepared>>,
+    listener: Listener,
     /// Where the statement goes then.
     home: Arc<Returned>,
     /// The statement's clock and dice, while it is not stepped.
@@ -169,6 +170,7 @@ impl Connection {
             columns: Arc::clone(&prepared.columns),
             paused: self.pin_next().map(|pinned: Pinned| pin(pinned).pause()),
             running: None,
+            listener: self.open().compiler.listener.clone(),
             home: Arc::clone(&self.returned),
             waiting: VecDeque::new(),
             failed: None,
@@ -240,6 +242,7 @@ impl Cursor {
     fn of_rows(columns: Arc<[String]>, rows: Vec<Row>) -> Cursor {
         Cursor(Arc::new(CursorState(Mutex::new(State {
             running: None,
+            listener: Listener::default(),
             home: Arc::default(),
             paused: None,
             columns,
@@ -387,7 +390,16 @@ impl State {
             return Err(Error::new(ErrorKind::Forked));
         }
         let pinned = self.paused.take().map(Paused::resume);
-        let stepped = running.statement.step();
+        let stepped = if running.statement.is_expired() {
+            // SQLite compiles it for the values that were bound.
+            let _calls = running.statement.hold();
+            let before = self.listener.begin();
+            let stepped = running.statement.step();
+            self.listener.accept_plan(before, running);
+            stepped
+        } else {
+            running.statement.step()
+        };
         self.paused = pinned.map(|guard| guard.pause());
         match stepped {
             Ok(Step::Row) => {

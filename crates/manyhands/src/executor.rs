@@ -100,6 +100,22 @@ impl Known {
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
+
+    /// True when SQLite has compiled it again, for a plan for other values, and all else is as it was: see
+    /// `Prepared::accept_plan`.
+    fn accept_plan(&mut self, heard: Facts) -> bool {
+        let Known { facts, statement, .. } = self;
+        let heard = Facts { reads_untold: facts.reads_untold, ..heard };
+        if statement.recompilations() != self.recompilations + 1
+            || heard != *facts
+            || prepared::columns_digest(&prepared::column_names(statement)) != self.columns
+        {
+            return false;
+        }
+        self.recompilations += 1;
+        self.is_exact = false;
+        true
+    }
 }
 
 /// The statements of a request, by the number of their text.
@@ -437,7 +453,13 @@ impl Executor {
                 return result;
             }
         }
-        run(&mut known.statement)
+        *lock(&self.control.facts) = Facts::default();
+        let result = run(&mut known.statement);
+        let heard = core::mem::take(&mut *lock(&self.control.facts));
+        if known.accept_plan(heard) {
+            self.know_tables(known);
+        }
+        result
     }
 
     /// What SQLite counts now, for a session that began when the total was `total_before`.

@@ -72,6 +72,27 @@ impl Prepared {
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
+
+    /// SQLite compiles a statement again also because another value was bound, for which another plan may be better
+    /// (<https://sqlite.org/c3ref/prepare.html>). If it has done so once, and was told the same facts as when the
+    /// statement was compiled first, all is still true that was derived from them: the statement is not stale.
+    /// Which of its tables are virtual, and what is certain of it, is to be looked at again: the schema may be
+    /// another one all the same. True if it was compiled again so.
+    fn accept_plan(&mut self, heard: Heard) -> bool {
+        let Prepared { facts, statement, .. } = self;
+        if statement.recompilations() != self.recompilations + 1 || facts.silent {
+            return false;
+        }
+        let heard = Facts { reads_untold: facts.reads_untold, ..heard.facts };
+        if heard != *facts || column_names(statement) != self.columns {
+            return false;
+        }
+        self.recompilations += 1;
+        if self.uses == Uses::Known {
+            (self.uses, self.touches) = (Uses::Again, Touches::at_first(&self.facts));
+        }
+        true
+    }
 }
 
 /// Runs a statement to its end, and collects its rows. `columns` are its columns' names, which change
@@ -156,10 +177,41 @@ impl Heard {
     }
 }
 
-/// Listens to a connection's authorizer.
+/// What a connection's authorizer was told since somebody began to listen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listener(Arc<Mutex<Heard>>);
+
+/// What was heard for somebody else until now, who goes on to listen then.
+#[derive(Debug)]
+pub(crate) struct Interrupted(Heard);
+
+impl Listener {
+    /// Listens to what SQLite asks about the statement that is executed next, until [`Listener::accept_plan`]. No other
+    /// thread may use the connection meanwhile.
+    pub(crate) fn begin(&self) -> Interrupted {
+        self.begin_sparing(Spared::None)
+    }
+
+    fn begin_sparing(&self, spared: Spared) -> Interrupted {
+        let anew = Heard { spared, ..Heard::default() };
+        Interrupted(core::mem::replace(&mut *lock(&self.0), anew))
+    }
+
+    fn end(&self, before: Interrupted) -> Heard {
+        core::mem::replace(&mut *lock(&self.0), before.0)
+    }
+
+    /// The statement was executed; see [`Prepared::accept_plan`].
+    pub(crate) fn accept_plan(&self, before: Interrupted, prepared: &mut Prepared) -> bool {
+        let heard = self.end(before);
+        prepared.accept_plan(heard)
+    }
+}
+
+/// Compiles a connection's statements.
 #[derive(Debug)]
 pub(crate) struct Compiler {
-    heard: Arc<Mutex<Heard>>,
+    pub(crate) listener: Listener,
     pub(crate) hooks: Arc<Hooks>,
     virtual_tables: Mutex<VirtualTables>,
     /// There is, or was, more than the schema `main`. SQLite names none where only rows are counted.
@@ -171,8 +223,8 @@ pub(crate) struct Compiler {
 impl Compiler {
     /// Listens to the authorizer of `connection` from now on.
     pub(crate) fn install(connection: &sqlite::Connection, hooks: Arc<Hooks>) -> Compiler {
-        let heard = Arc::new(Mutex::new(Heard::default()));
-        let listening = Arc::clone(&heard);
+        let listener = Listener::default();
+        let listening = Arc::clone(&listener.0);
         let several_schemas = Arc::new(AtomicBool::new(false));
         let several = Arc::clone(&several_schemas);
         let no_files = Arc::<Mutex<BTreeSet<String>>>::default();
@@ -197,7 +249,7 @@ impl Compiler {
             lock(&listening).facts.left_out |= verdict == Verdict::Ignore;
             verdict
         }));
-        Compiler { heard, hooks, virtual_tables: Mutex::default(), several_schemas, no_files }
+        Compiler { listener, hooks, virtual_tables: Mutex::default(), several_schemas, no_files }
     }
 
     /// Compiles a statement once more, and compares it with what is known of it.
@@ -236,9 +288,10 @@ impl Compiler {
         spared: Spared,
     ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
         let listen = || {
-            *lock(&self.heard) = Heard { spared, ..Heard::default() };
+            let _calls = connection.hold();
+            let before = self.listener.begin_sparing(spared);
             let compiled = connection.prepare(sql);
-            (compiled, core::mem::take(&mut *lock(&self.heard)))
+            (compiled, self.listener.end(before))
         };
         let compiled_of = |statement: &Statement| Compiled {
             read_only: statement.is_read_only(),

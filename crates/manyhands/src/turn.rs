@@ -294,6 +294,7 @@ impl Connection {
         if outside {
             self.open().frames.store(0, Ordering::Relaxed);
         }
+        let before = self.open().compiler.listener.begin();
         let mut result = self.fetch(prepared, values);
         let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
         let committed = outside && self.open().frames.load(Ordering::Relaxed) != 0;
@@ -302,6 +303,7 @@ impl Connection {
             result = Ok(Vec::new());
         }
         prepared.statement.reset();
+        self.accept_plan(before, prepared);
         if has_sequence(&prepared.written)
             && let Some(file) = &self.file
         {

@@ -2,6 +2,7 @@
 //! commits, and what is in the file afterwards.
 
 mod about_the_connection;
+mod another_plan;
 mod attached;
 mod auto;
 mod by_value;
