@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use fastrand::Rng;
-use manyhands::{Database, Durability};
+use manyhands::{Database, Durability, TransactionMode};
 
 pub use self::forking::RELEASE;
 use self::hand::Hand;
@@ -188,6 +188,8 @@ pub fn run(job: &Arguments) -> Result<()> {
         .timeout(Duration::from_millis(job.timeout_ms))
         .durability(if job.synchronous == "NORMAL" { Durability::Normal } else { Durability::Full })
         .label(label)
+        // For a plain BEGIN, which others than the isolation campaign's players do not use.
+        .transaction_mode(TransactionMode::Auto)
         .open()
         .context("open the database")?;
     say("ready");

@@ -40,7 +40,8 @@ pub enum TransactionMode {
     /// run again: for applications that were written for SQLite's own transactions. Counts and rowids are to be
     /// asked of [`crate::Connection::changes_of`] and [`crate::Connection::last_insert_rowid_of`], or after
     /// [`crate::Connection::settle`]: an answer of [`crate::Outcome::changes`] and its kin counts as seen, and
-    /// cannot take the turn. A reserved rowid that others take by naming it is a conflict, if it was asked for.
+    /// cannot take the turn. A new rowid that was asked for is a conflict if others took it: by naming it, or, after a
+    /// change of the schema or in another program, without knowing that it was reserved.
     Auto,
     /// The transaction holds its turn from the start, as after `BEGIN IMMEDIATE`.
     Immediate,

@@ -111,6 +111,8 @@ statements! {
     Watch = "CREATE TRIGGER IF NOT EXISTS item_total AFTER INSERT ON item BEGIN \
              INSERT INTO total VALUES (new.kind, 1) ON CONFLICT (k) DO UPDATE SET cents = cents + 1; END";
     Unwatch = "DROP TRIGGER IF EXISTS item_total";
+    /// From now on SQLite compiles some of the statements again for each value.
+    Analyze = "ANALYZE";
     Savepoint = "SAVEPOINT s";
     RollbackTo = "ROLLBACK TO s";
     Release = "RELEASE s";
@@ -124,6 +126,11 @@ impl Statement {
     /// Somebody else may have inserted the same key.
     pub fn may_fail(self) -> bool {
         matches!(self, Statement::Tag | Statement::Sit)
+    }
+
+    /// It inserts a row whose id SQLite, or a reservation, chooses.
+    pub fn has_new_id(self) -> bool {
+        self.with_id().is_some()
     }
 
     /// How the model inserts an item or a member: the last parameter is the id that it got.

@@ -18,6 +18,8 @@ pub enum Kind {
     Autocommit,
     Batch,
     Optimistic,
+    /// BEGIN in the mode in which it takes its turn before it shows anything.
+    Auto,
     /// Optimistic, tried again after a conflict.
     Run,
     /// The second try of a [`Kind::Run`], which holds the turn.
@@ -26,13 +28,6 @@ pub enum Kind {
     Turn,
     /// A transaction of the sqlite3 shell.
     Stock,
-}
-
-impl Kind {
-    /// They look first and take effect later: only these can conflict.
-    pub fn may_conflict(self) -> bool {
-        matches!(self, Kind::Optimistic | Kind::Run)
-    }
 }
 
 /// A transaction to be played.
@@ -49,14 +44,16 @@ pub struct Script {
 pub fn script(dice: &mut Rng) -> Script {
     let kind = match dice.u32(0..100) {
         0..50 => Kind::Autocommit,
-        50..64 => Kind::Batch,
-        64..83 => Kind::Optimistic,
-        83..93 => Kind::Run,
+        50..62 => Kind::Batch,
+        62..79 => Kind::Optimistic,
+        79..86 => Kind::Auto,
+        86..94 => Kind::Run,
         _ => Kind::Turn,
     };
     let id = fresh(dice);
     let calls = calls(dice, id, kind);
-    let gives_up = matches!(kind, Kind::Optimistic | Kind::Turn) && dice.u32(0..40) == 0;
+    let gives_up =
+        matches!(kind, Kind::Optimistic | Kind::Auto | Kind::Turn) && dice.u32(0..40) == 0;
     Script { id, kind, calls, gives_up }
 }
 
@@ -206,8 +203,8 @@ fn enter(dice: &mut Rng, id: Id, part: i64) -> Call {
 fn any_write(dice: &mut Rng, id: Id) -> Call {
     // Seldom: after it every connection reads the schema again.
     if dice.u32(0..SCHEMA_CHANGE) == 0 {
-        let statement = if dice.bool() { Statement::Watch } else { Statement::Unwatch };
-        return call(statement, vec![], Look::Nothing);
+        const CHANGES: [Statement; 3] = [Statement::Watch, Statement::Unwatch, Statement::Analyze];
+        return call(CHANGES[dice.usize(0..CHANGES.len())], vec![], Look::Nothing);
     }
     const WRITES: [Statement; 20] = [
         Statement::Add,

@@ -39,8 +39,10 @@ pub enum End {
     /// Commit returned success.
     Committed,
     Conflict(String),
-    /// A constraint, or its own wish.
+    /// Its own wish.
     RolledBack,
+    /// A statement had succeeded, and violates a constraint now that the transaction takes effect after others.
+    Violated(String),
     /// The engine does not know, and says so.
     Unknown,
     /// An error that nobody should see.

@@ -13,7 +13,7 @@ pub fn bound(call: &Call) -> Vec<Value> {
     call.values.iter().map(|value| Value::Integer(*value)).collect()
 }
 
-/// What `look` shows of an outcome. What nobody looks at must not be asked for.
+/// What `look` shows of an outcome that is certain. What nobody looks at must not be asked for.
 pub fn look(outcome: &Outcome, look: Look) -> Seen {
     match look {
         Look::Nothing => Seen::Nothing,
@@ -23,7 +23,16 @@ pub fn look(outcome: &Outcome, look: Look) -> Seen {
     }
 }
 
-/// Performs a call. A violated constraint is an answer.
+/// The same of an outcome that may not be certain yet.
+fn look_settled(connection: &mut Connection, outcome: &Outcome, look: Look) -> Result<Seen, Error> {
+    match look {
+        Look::Changes => connection.changes_of(outcome).map(|count| Seen::Number(count as i64)),
+        Look::Rowid => connection.last_insert_rowid_of(outcome).map(Seen::Number),
+        _ => Ok(self::look(outcome, look)),
+    }
+}
+
+/// Performs a call of a transaction. A violated constraint is an answer, if the transaction goes on.
 ///
 /// # Errors
 /// Everything else.
@@ -37,7 +46,8 @@ pub fn perform(connection: &mut Connection, call: &Call) -> Result<Seen, Error> 
         };
         connection.query_each(sql, &values, each).map(|()| Seen::Rows(rows))
     } else {
-        connection.execute(sql, &values).map(|outcome| look(&outcome, call.look))
+        let outcome = connection.execute(sql, &values);
+        outcome.and_then(|outcome| look_settled(connection, &outcome, call.look))
     };
     match result {
         Err(error) if error.is_constraint() && !connection.is_autocommit() => {

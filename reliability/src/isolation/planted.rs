@@ -144,22 +144,50 @@ const PLANTS: &[Plant] = &[
         name: "a conflict of an autocommit",
         finding: "cannot conflict",
         spoil: |_, told, _| {
-            let mut other =
-                some(told, |told| told.kind == Kind::Autocommit && writes(told)).clone();
-            other.id = (1, 2);
-            other.end = Some((1, End::Conflict("planted".to_owned())));
-            told.push(other);
+            add(
+                told,
+                |told| told.kind == Kind::Autocommit && writes(told),
+                End::Conflict("planted".to_owned()),
+            );
+        },
+    },
+    Plant {
+        name: "a conflict of one that takes its turn, and was told no new id",
+        finding: "cannot conflict",
+        spoil: |_, told, _| {
+            add(
+                told,
+                |told| told.kind == Kind::Auto && writes(told) && !has_new_id(told),
+                End::Conflict("planted".to_owned()),
+            );
+        },
+    },
+    Plant {
+        name: "a late violation where nothing can be violated",
+        finding: "cannot fail so late",
+        spoil: |_, told, _| {
+            add(
+                told,
+                |told| told.kind == Kind::Auto && !may_fail(told),
+                End::Violated("planted".to_owned()),
+            );
+        },
+    },
+    Plant {
+        name: "a late violation of one that would have seen it before",
+        finding: "cannot fail so late",
+        spoil: |_, told, _| {
+            add(
+                told,
+                |told| told.kind == Kind::Optimistic && may_fail(told),
+                End::Violated("planted".to_owned()),
+            );
         },
     },
     Plant {
         name: "an error that nobody should see",
         finding: "failed: planted",
-        spoil: |_, told, _| {
-            let mut other = some(told, |_| true).clone();
-            other.id = (1, 2);
-            other.end = Some((1, End::Failed("planted".to_owned())));
-            told.push(other);
-        },
+        spoil: |_, told, _| add(told, |_| true, End::Failed("planted".to_owned())),
     },
     Plant {
         name: "a number smaller than of one that had ended",
@@ -215,6 +243,20 @@ const PLANTS: &[Plant] = &[
         },
     },
 ];
+
+/// Adds a transaction as one of those that were wanted, with an end of its own.
+fn add(told: &mut Vec<Told>, wanted: impl Fn(&Told) -> bool, end: End) {
+    let like = some(told, wanted).clone();
+    told.push(Told { id: (1, 2), end: Some((1, end)), ..like });
+}
+
+fn has_new_id(told: &Told) -> bool {
+    told.calls.iter().any(|call| call.statement.has_new_id())
+}
+
+fn may_fail(told: &Told) -> bool {
+    told.calls.iter().any(|call| call.statement.may_fail())
+}
 
 fn writes(told: &Told) -> bool {
     !told.calls.iter().all(|call| call.statement.reads())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
-use manyhands::{Connection, Database, Error, Transaction, Value};
+use manyhands::{Connection, Database, Error, Value};
 
 use super::call::{Call, Look, Seen};
 use super::dice::{self, Id, Kind, Script};
@@ -45,6 +45,7 @@ fn end_of(error: &Error) -> End {
     match () {
         () if error.is_conflict() => End::Conflict(error.to_string()),
         () if error.is_outcome_unknown() => End::Unknown,
+        () if error.is_constraint() => End::Violated(error.to_string()),
         () => End::Failed(error.to_string()),
     }
 }
@@ -79,32 +80,32 @@ fn one_request(connection: &mut Connection, log: &mut Log, script: &Script) -> R
     }
 }
 
-/// BEGIN, or BEGIN IMMEDIATE, and what follows.
+/// A BEGIN of some kind, and what follows.
 fn interactive(connection: &mut Connection, log: &mut Log, script: &Script) -> Result<()> {
     let began = now_ns();
-    let begun = if script.kind == Kind::Turn {
-        connection.begin_immediate()
-    } else {
-        connection.transaction()
+    let begin = match script.kind {
+        Kind::Turn => "BEGIN IMMEDIATE",
+        Kind::Auto => "BEGIN",
+        _ => "BEGIN CONCURRENT",
     };
-    let mut seen = Vec::new();
-    let result = begun.and_then(|mut transaction| {
-        seen = follow(&mut transaction, &script.calls)?;
-        Ok(transaction)
-    });
-    log.intend(script.id, script.kind, began, &script.calls, &seen)?;
-    let end = match result.map(|transaction| match script.gives_up {
-        true => transaction.rollback().map(|()| End::RolledBack),
-        false => transaction.commit().map(|()| End::Committed),
-    }) {
-        Ok(Ok(end)) => end,
-        Ok(Err(error)) | Err(error) => end_of(&error),
+    let seen = connection.execute(begin, &[]).and_then(|_| follow(connection, &script.calls));
+    let shown = seen.as_deref().unwrap_or_default();
+    log.intend(script.id, script.kind, began, &script.calls, shown)?;
+    let (how, end) = match script.gives_up {
+        true => ("ROLLBACK", End::RolledBack),
+        false => ("COMMIT", End::Committed),
     };
-    log.end(now_ns(), end, vec![])
+    let ended = seen.and_then(|_| connection.execute(how, &[]));
+    let end = ended.map_or_else(|error| end_of(&error), |_| end);
+    let ns = now_ns();
+    if !connection.is_autocommit() {
+        connection.execute("ROLLBACK", &[]).context("roll back after an error")?;
+    }
+    log.end(ns, end, vec![])
 }
 
-fn follow(transaction: &mut Transaction<'_>, calls: &[Call]) -> Result<Vec<Seen>, Error> {
-    calls.iter().map(|call| perform(transaction, call)).collect()
+fn follow(connection: &mut Connection, calls: &[Call]) -> Result<Vec<Seen>, Error> {
+    calls.iter().map(|call| perform(connection, call)).collect()
 }
 
 /// What may go wrong in a `run`.

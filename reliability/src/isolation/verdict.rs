@@ -253,8 +253,14 @@ fn ends_are_true<'a>(
                 verdict.conflicts += 1;
                 let is_blind =
                     |call: &Call| call.look == Look::Nothing && !call.statement.may_fail();
-                if !told.kind.may_conflict() || only_reads || told.calls.iter().all(is_blind) {
+                if !may_conflict(told) || only_reads || told.calls.iter().all(is_blind) {
                     say(&format!("cannot conflict, and did: {text}"));
+                }
+            }
+            Some((_, End::Violated(text))) => {
+                let may_fail = told.calls.iter().any(|call| call.statement.may_fail());
+                if told.kind != Kind::Auto || !may_fail {
+                    say(&format!("cannot fail so late, and did: {text}"));
                 }
             }
             Some((_, End::Failed(text))) => say(&format!("failed: {text}")),
@@ -262,6 +268,17 @@ fn ends_are_true<'a>(
         }
     }
     readers
+}
+
+/// Who looks first and takes effect later can conflict. In mode Auto nobody does, but for a new id, which others may take
+/// who name it, or who do not know that it is reserved.
+fn may_conflict(told: &Told) -> bool {
+    let is_told_id = |call: &Call| call.statement.has_new_id() && call.look != Look::Nothing;
+    match told.kind {
+        Kind::Optimistic | Kind::Run => true,
+        Kind::Auto => told.calls.iter().any(is_told_id),
+        _ => false,
+    }
 }
 
 fn only_reads(calls: &[Call]) -> bool {

@@ -167,6 +167,23 @@ fn a_rowid_that_was_taken() {
     assert!(error.is_conflict(), "{error}");
 }
 
+/// What is reserved is forgotten when the schema changes, since a name may mean another table then.
+#[test]
+fn a_rowid_that_was_forgotten() {
+    let (_stage, database) = auto();
+    let (mut connection, mut other) = (connect(&database), connect(&database));
+    let insert = |connection: &mut Connection| {
+        let inserted = connection.execute("INSERT INTO entry DEFAULT VALUES", params![]);
+        connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known")
+    };
+    execute(&mut connection, "BEGIN");
+    let id = insert(&mut connection);
+    execute(&mut other, "CREATE TABLE another (n)");
+    assert_eq!(insert(&mut other), id);
+    let error = connection.execute("COMMIT", params![]).expect_err("it is taken");
+    assert!(error.is_conflict(), "{error}");
+}
+
 /// With no time to wait, a transaction that cannot write does not keep others from it.
 #[test]
 fn who_cannot_write_holds_no_turn() {
