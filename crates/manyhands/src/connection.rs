@@ -68,6 +68,8 @@ pub struct Connection {
     pub(crate) blobs: Vec<Weak<BlobState>>,
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
+    /// A guard has it: outside its transaction nothing is executed.
+    pub(crate) guarded: bool,
     pub(crate) session: Session,
     /// Other connections would execute this session's writes differently: it executes them itself.
     pub(crate) particular: bool,
@@ -106,6 +108,7 @@ impl Connection {
             returned: Arc::default(),
             blobs: Vec::new(),
             conflicted: false,
+            guarded: false,
             session,
             particular: false,
             as_new: true,
@@ -272,7 +275,8 @@ impl Connection {
         self.sqlite().is_autocommit()
     }
 
-    /// Refuses a connection from before a fork, and forgets interrupts of earlier operations.
+    /// Refuses a connection from before a fork, and a guard whose transaction is over; forgets interrupts of earlier
+    /// operations.
     pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupt.forget();
         if self.sqlite().is_inherited() {
@@ -282,6 +286,12 @@ impl Connection {
         let in_transaction = self.optimistic.is_some() || !self.turns.is_empty();
         if in_transaction && !self.cursors.is_empty() {
             self.end_with_transaction();
+        }
+        if self.guarded && self.is_autocommit() {
+            return Err(Error::refused(
+                "this transaction is over: an error, COMMIT or ROLLBACK has ended it, and what follows is not executed \
+                 alone; begin another",
+            ));
         }
         Ok(())
     }

@@ -5,7 +5,8 @@ use core::ops::{Deref, DerefMut};
 use crate::{Connection, Error};
 
 /// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
-/// can. Dropping it rolls it back.
+/// can. Dropping it rolls it back. When an error has ended it (a conflict, `OR ROLLBACK`, a full disk), it executes
+/// nothing any more.
 #[derive(Debug)]
 #[must_use = "dropping a transaction rolls it back"]
 pub struct Transaction<'a> {
@@ -86,7 +87,7 @@ impl Connection {
     /// See [`Connection::execute`]; and inside a transaction.
     pub fn read_transaction(&mut self) -> Result<Transaction<'_>, Error> {
         self.begin_read_only()?;
-        Ok(Transaction { connection: self })
+        Ok(Transaction::of(self))
     }
 
     /// As [`Connection::read_transaction`], for who cannot hold a guard: `COMMIT` or `ROLLBACK` ends it.
@@ -101,11 +102,17 @@ impl Connection {
 
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
         self.execute(sql, &[])?;
-        Ok(Transaction { connection: self })
+        Ok(Transaction::of(self))
     }
 }
 
 impl Transaction<'_> {
+    /// The open transaction of `connection`.
+    fn of(connection: &mut Connection) -> Transaction<'_> {
+        connection.guarded = true;
+        Transaction { connection }
+    }
+
     /// Commits; when this returns, the writes are durable.
     ///
     /// # Errors
@@ -147,5 +154,6 @@ impl Drop for Transaction<'_> {
             // Closing the connection undoes what cannot be rolled back here.
             let _ = self.connection.execute("ROLLBACK", &[]);
         }
+        self.connection.guarded = false;
     }
 }

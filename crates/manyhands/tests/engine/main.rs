@@ -5,6 +5,7 @@
 
 mod application;
 mod hostile;
+mod ended_transactions;
 mod endless_reader;
 mod isolation;
 mod leftovers;
