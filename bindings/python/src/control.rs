@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::connection::Connection;
-use crate::error::ConflictError;
+use crate::error::OperationalError;
 use crate::exit::Stays;
 
 /// The attribute `isolation_level`.
@@ -88,7 +88,7 @@ impl Begin {
 
 /// How a transaction ends.
 #[derive(Clone, Copy)]
-enum End {
+pub(crate) enum End {
     Commit,
     Rollback,
 }
@@ -247,20 +247,31 @@ impl Connection {
             None => "BEGIN",
             Some("optimistic") => "BEGIN CONCURRENT",
             Some("immediate") => "BEGIN IMMEDIATE",
-            Some("read") => return self.call(py, manyhands::Connection::begin_read_only),
+            Some("read") => {
+                return self.call(py, |connection| {
+                    connection.begin_read_only()?;
+                    connection.guard();
+                    Ok(())
+                });
+            }
             Some(_) => {
                 return Err(PyValueError::new_err(
                     "mode must be 'optimistic', 'immediate', 'read' or None",
                 ));
             }
         };
-        self.call(py, |connection| connection.execute(begin, &[]).map(drop))
+        self.begin_block(py, begin)
     }
 
-    /// Ends the open transaction with COMMIT or ROLLBACK, and begins no other one.
+    /// Ends the transaction of `_begin` with COMMIT or ROLLBACK, and begins no other one.
     #[pyo3(signature = (how, /))]
     fn _end(&self, py: Python<'_>, how: &str) -> PyResult<()> {
-        self.end_with(py, if how == "COMMIT" { End::Commit } else { End::Rollback })
+        self.end_block(py, if how == "COMMIT" { End::Commit } else { End::Rollback })
+    }
+
+    /// The first, optimistic try of a function is over: True when it conflicted, so that a second one is to hold its turn.
+    fn _note_first_try(&self, py: Python<'_>) -> PyResult<bool> {
+        self.call(py, |connection| Ok(connection.note_first_try()))
     }
 
     /// Calls `function` with this connection in a transaction, and commits it. After a conflict it is called
@@ -277,9 +288,10 @@ impl Connection {
         let this = slf.get();
         if this.call(py, |connection| Ok(connection.allows_optimism()))? {
             let result = Connection::attempt(slf, function, "BEGIN CONCURRENT");
-            let conflicted = this.call(py, |connection| Ok(connection.note_first_try()))?;
+            let conflicted = this._note_first_try(py)?;
             match result {
-                Err(error) if conflicted && error.is_instance_of::<ConflictError>(py) => {}
+                // Also if the function has passed over the conflict: what followed was refused.
+                Err(error) if conflicted && error.is_instance_of::<OperationalError>(py) => {}
                 result => return result,
             }
         }
@@ -295,17 +307,29 @@ impl Connection {
         begin: &'static str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        slf.get().call(py, |connection| connection.execute(begin, &[]).map(drop))?;
+        slf.get().begin_block(py, begin)?;
         let result = {
             let _stays = Stays::here();
             function.call1((slf,))
         };
         let committed =
-            result.and_then(|value| slf.get().end_with(py, End::Commit).map(|()| value));
+            result.and_then(|value| slf.get().end_block(py, End::Commit).map(|()| value));
         committed.inspect_err(|_| {
             // The first error is what the caller gets.
-            let _ = slf.get().end_with(py, End::Rollback);
+            let _ = slf.get().end_block(py, End::Rollback);
         })
+    }
+
+    fn begin_block(&self, py: Python<'_>, begin: &'static str) -> PyResult<()> {
+        self.call(py, |connection| {
+            connection.execute(begin, &[])?;
+            connection.guard();
+            Ok(())
+        })
+    }
+
+    fn end_block(&self, py: Python<'_>, how: End) -> PyResult<()> {
+        self.call_engine(py, |engine| engine.end_block(how))
     }
 
     /// What must begin a transaction before a statement that changes rows, if anything.

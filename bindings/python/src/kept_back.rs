@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use manyhands::{Error, Foreseen, Outcome, Value};
 
+use crate::control::End;
 use crate::statement::Statement;
 
 /// Statements of a transaction that are kept back at most; after more it is executed, as what loads in bulk.
@@ -142,7 +143,7 @@ impl Engine {
     /// Commits the open transaction, if there is one.
     ///
     /// # Errors
-    /// See `connection`.
+    /// See `connection`; and in a block whose transaction an error has ended.
     pub(crate) fn commit(&mut self) -> Result<(), Error> {
         let Some(kept) = self.kept.take() else { return self.end("COMMIT") };
         let executed = match kept.statements.as_slice() {
@@ -165,14 +166,29 @@ impl Engine {
         // Executed all the same: what is undone has been counted, and has had its rowid.
         let _ = self.connection();
         self.kept = None;
+        // Who says so in a block goes on outside of its transaction.
+        self.connection.unguard();
         self.end("ROLLBACK")
     }
 
-    fn end(&mut self, how: &str) -> Result<(), Error> {
-        if !self.connection.is_autocommit() {
-            self.connection.execute(how, &[])?;
+    /// Ends a transaction that Python code is a block of.
+    ///
+    /// # Errors
+    /// See `commit` and `roll_back`; and, for a commit, when an error has ended it already.
+    pub(crate) fn end_block(&mut self, how: End) -> Result<(), Error> {
+        let checked = self.connection.check_guard();
+        self.connection.unguard();
+        match how {
+            End::Commit => checked.and_then(|()| self.commit()),
+            End::Rollback => self.roll_back(),
         }
-        Ok(())
+    }
+
+    fn end(&mut self, how: &str) -> Result<(), Error> {
+        if self.connection.is_autocommit() {
+            return self.connection.check_guard();
+        }
+        self.connection.execute(how, &[]).map(drop)
     }
 
     /// The connection, which does not know of what is kept back.

@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// A statement was executed, which SQLite may have compiled again for another plan: see [`Listener::accept_plan`].
+    /// A statement was executed, which SQLite may have compiled again for another plan.
     pub(crate) fn accept_plan(&mut self, before: Interrupted, prepared: &mut Prepared) {
         if !self.open().compiler.listener.accept_plan(before, prepared) {
             return;

@@ -68,7 +68,7 @@ pub struct Connection {
     pub(crate) blobs: Vec<Weak<BlobState>>,
     /// The last transaction ended in a conflict.
     pub(crate) conflicted: bool,
-    /// A guard has it: outside its transaction nothing is executed.
+    /// See [`Connection::guard`].
     pub(crate) guarded: bool,
     pub(crate) session: Session,
     /// Other connections would execute this session's writes differently: it executes them itself.
@@ -176,7 +176,7 @@ impl Connection {
             if let Some(mut prepared) = prepared {
                 let values = vec![Value::Null; prepared.statement.parameter_count()];
                 let result = self.carry_out(&mut prepared, &values);
-                self.end_with_transaction();
+                self.end_after(prepared.facts.transaction.is_some(), result.is_err());
                 result?;
             }
             rest = &rest[used..];
@@ -265,6 +265,7 @@ impl Connection {
     /// about this one, such as a PRAGMA, a function or an attached database.
     pub fn is_plain(&self) -> bool {
         self.as_new
+            && !self.guarded
             && self.sqlite().transaction() == sqlite::Transaction::None
             && self.is_autocommit()
             && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
@@ -287,22 +288,22 @@ impl Connection {
         if in_transaction && !self.cursors.is_empty() {
             self.end_with_transaction();
         }
-        if self.guarded && self.is_autocommit() {
-            return Err(Error::refused(
-                "this transaction is over: an error, COMMIT or ROLLBACK has ended it, and what follows is not executed \
-                 alone; begin another",
-            ));
-        }
-        Ok(())
+        self.check_guard()
     }
 
     /// Keeps a statement that was carried out, and notices whether the transaction ended with it.
     pub(crate) fn put_back_after(&mut self, prepared: Box<Prepared>, failed: bool) {
-        let may_end = failed || prepared.facts.transaction.is_some();
+        let may_end = prepared.facts.transaction.is_some();
         self.put_back(prepared);
-        if may_end {
+        self.end_after(may_end, failed);
+    }
+
+    /// A statement was carried out, which the transaction may have ended with.
+    fn end_after(&mut self, may_end: bool, failed: bool) {
+        if may_end || failed {
             self.end_with_transaction();
         }
+        self.guarded &= failed || !self.is_autocommit();
     }
 
     /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.

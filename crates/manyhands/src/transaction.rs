@@ -5,7 +5,7 @@ use core::ops::{Deref, DerefMut};
 use crate::{Connection, Error};
 
 /// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
-/// can. Dropping it rolls it back. When an error has ended it (a conflict, `OR ROLLBACK`, a full disk), it executes
+/// can. Dropping it rolls it back. After an error that has ended it (a conflict, `OR ROLLBACK`, a full disk) it executes
 /// nothing any more.
 #[derive(Debug)]
 #[must_use = "dropping a transaction rolls it back"]
@@ -100,6 +100,31 @@ impl Connection {
         Ok(())
     }
 
+    /// For who cannot hold a [`Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until
+    /// [`Connection::unguard`]. Each statement that follows would commit by itself. A COMMIT or ROLLBACK that succeeds
+    /// takes this back too.
+    pub fn guard(&mut self) {
+        self.guarded = true;
+    }
+
+    /// Takes [`Connection::guard`] back.
+    pub fn unguard(&mut self) {
+        self.guarded = false;
+    }
+
+    /// What each operation looks at first.
+    ///
+    /// # Errors
+    /// After [`Connection::guard`], when an error has ended the transaction.
+    pub fn check_guard(&self) -> Result<(), Error> {
+        if self.guarded && self.is_autocommit() {
+            return Err(Error::refused(
+                "an error has ended this transaction, and what follows is not executed alone: begin another",
+            ));
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
         self.execute(sql, &[])?;
         Ok(Transaction::of(self))
@@ -109,7 +134,7 @@ impl Connection {
 impl Transaction<'_> {
     /// The open transaction of `connection`.
     fn of(connection: &mut Connection) -> Transaction<'_> {
-        connection.guarded = true;
+        connection.guard();
         Transaction { connection }
     }
 
@@ -154,6 +179,6 @@ impl Drop for Transaction<'_> {
             // Closing the connection undoes what cannot be rolled back here.
             let _ = self.connection.execute("ROLLBACK", &[]);
         }
-        self.connection.guarded = false;
+        self.connection.unguard();
     }
 }

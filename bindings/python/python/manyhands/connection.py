@@ -76,6 +76,9 @@ class Connection(_manyhands.Connection):
     def transaction(self, mode: Optional[str] = None) -> Iterator[Connection]:
         """A transaction for a ``with`` block: commits at its end, rolls back when it raises.
 
+        Once an error has ended it (a conflict, ``OR ROLLBACK``, a full disk), what follows in the block is refused, and
+        its end raises :class:`OperationalError`: nothing of it was committed.
+
         :param mode: ``"optimistic"``: blocks nobody, and raises :class:`ConflictError` at its end if
             others have changed what it saw. ``"immediate"``: waits for the turn to write, and holds it.
             ``"read"``: one snapshot; writes are refused. ``None``: what a plain ``BEGIN`` means, as the
@@ -85,11 +88,9 @@ class Connection(_manyhands.Connection):
         self._begin(mode)
         try:
             yield self
-            if self.in_transaction:
-                self._end("COMMIT")
+            self._end("COMMIT")
         except BaseException:
-            if self.in_transaction:
-                self._end("ROLLBACK")
+            self._end("ROLLBACK")
             raise
 
 

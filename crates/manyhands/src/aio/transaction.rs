@@ -86,7 +86,7 @@ impl AsyncTransaction {
             }
             let begun = database.connect().and_then(|mut connection| {
                 connection.execute(sql, &[])?;
-                connection.guarded = true;
+                connection.guard();
                 Ok(Open { calls: shared, connection: Some(Box::new(connection)) })
             });
             // Nobody wants it any more.

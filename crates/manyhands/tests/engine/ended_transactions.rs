@@ -21,7 +21,7 @@ fn a_transaction_that_is_over_executes_nothing() {
         let twice = "INSERT OR ROLLBACK INTO item (id) VALUES (1)";
         let error = transaction.execute(twice, params![]).expect_err("is there");
         assert!(error.is_constraint(), "{error}");
-        let over = &["this transaction is over", "begin another"];
+        let over = &["an error has ended this transaction", "begin another"];
         stage::refused(transaction.execute(INSERT, params![]), over);
         stage::refused(transaction.query("SELECT 1", params![]), over);
         stage::refused(transaction.cursor("SELECT 1", params![]), over);
@@ -61,18 +61,23 @@ fn a_function_that_passes_over_a_conflict() {
     assert_eq!((tries, items(&mut connection)), (2, 2));
 }
 
-/// A read transaction refuses to write also when it is over.
+/// Who ends it by a statement goes on outside of it.
 #[test]
-fn a_read_transaction_that_is_over() {
+fn a_transaction_that_was_ended_by_a_statement() {
     let stage = Stage::without_disk();
     let database = stage.database_with_items();
     let mut connection = connect(&database);
-    let mut report = connection.read_transaction().expect("begins");
-    execute(&mut report, "ROLLBACK");
-    stage::refused(report.execute(INSERT, params![]), &["this transaction is over"]);
-    drop(report);
-    execute(&mut connection, INSERT);
-    assert_eq!(items(&mut connection), 1);
+    for script in [false, true] {
+        let mut transaction = connection.transaction().expect("begins");
+        execute(&mut transaction, INSERT);
+        if script {
+            transaction.execute_script("ROLLBACK").expect("rolls back");
+        } else {
+            execute(&mut transaction, "ROLLBACK");
+        }
+        execute(&mut transaction, INSERT);
+    }
+    assert_eq!(items(&mut connection), 2);
 }
 
 /// The same with awaits inside.
@@ -86,9 +91,10 @@ fn a_transaction_of_a_task_that_is_over() {
         let database = manyhands::aio::AsyncDatabase::open(&path).await.expect("opens");
         database.execute(ITEM, params![]).await.expect("the schema");
         let mut transaction = database.transaction().await.expect("begins");
-        transaction.execute(INSERT, params![]).await.expect("inserts");
-        transaction.execute("ROLLBACK", params![]).await.expect("rolls back");
-        let over = &["this transaction is over"];
+        transaction.execute("INSERT INTO item (id) VALUES (1)", params![]).await.expect("inserts");
+        let twice = "INSERT OR ROLLBACK INTO item (id) VALUES (1)";
+        transaction.execute(twice, params![]).await.expect_err("is there");
+        let over = &["an error has ended this transaction"];
         stage::refused(transaction.execute(INSERT, params![]).await, over);
         stage::refused(transaction.commit().await, over);
         let rows = database.query("SELECT count(*) FROM item", params![]).await.expect("reads");

@@ -26,8 +26,8 @@ from typing import (
     Union,
 )
 
-from ..dbapi2 import ConflictError
 from ..dbapi2 import Connection as NativeConnection
+from ..dbapi2 import OperationalError
 from .cursor import Cursor, Parameters
 from .session import Session, State
 
@@ -217,10 +217,10 @@ class Connection:
         await self._session.call(lambda native: native._begin(mode))
         try:
             yield self
-            if self._session.in_transaction:
+            if self._session.state is State.OPEN:
                 await self._session.call(lambda native: native._end("COMMIT"))
         except BaseException:
-            if self._session.in_transaction:
+            if self._session.state is State.OPEN:
                 await self._session.roll_back(lambda native: native._end("ROLLBACK"))
             raise
 
@@ -232,8 +232,10 @@ class Connection:
         try:
             async with self.transaction("optimistic"):
                 return await function(self)
-        except ConflictError:
-            pass
+        except OperationalError:
+            # Also if the function has passed over a conflict: what followed was refused.
+            if not await self._session.call(lambda native: native._note_first_try()):
+                raise
         async with self.transaction("immediate"):
             return await function(self)
 
