@@ -182,6 +182,33 @@ def test_run_passes_other_errors_on(engine: Engine) -> None:
     assert runs == [1] and value(engine) == 0
 
 
+def test_who_passes_over_a_conflict_writes_nothing_more(engine: Engine, path: Path) -> None:
+    """Each statement that follows would be committed by itself."""
+    insert = text("INSERT INTO counter VALUES (7, 7)")
+
+    def go_on(connection: Any) -> None:
+        assert connection.execute(text("SELECT value FROM counter")).scalar() in (0, 100)
+        change(path)
+        with pytest.raises(OperationalError, match="conflict"):
+            # Cannot be done beside others, so what was read is compared here.
+            connection.execute(text("CREATE TABLE another (x)"))
+        connection.execute(insert)
+
+    with pytest.raises(OperationalError, match="has ended this transaction"):
+        manyhands.sqlalchemy.run(engine, go_on)
+
+    async def go_on_in_a_task() -> None:
+        asynchronous = create_async_engine(f"sqlite+aiomanyhands:///{path}")
+        with pytest.raises(OperationalError, match="has ended this transaction"):
+            await manyhands.sqlalchemy.run_async(asynchronous, lambda it: it.run_sync(go_on))
+        await asynchronous.dispose()
+
+    asyncio.run(go_on_in_a_task())
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM counter")).scalar() == 1
+        connection.execute(insert)
+
+
 def test_more_connections_than_a_stock_pool_has(engine: Engine) -> None:
     together = threading.Barrier(30)
 

@@ -214,7 +214,7 @@ class Connection:
 
         :param mode: as of :meth:`manyhands.Connection.transaction`.
         """
-        await self._session.call(lambda native: native._begin(mode))
+        await self._begin(mode)
         try:
             yield self
             if self._session.state is State.OPEN:
@@ -223,6 +223,9 @@ class Connection:
             if self._session.state is State.OPEN:
                 await self._session.roll_back(lambda native: native._end("ROLLBACK"))
             raise
+
+    async def _begin(self, mode: Optional[str]) -> None:
+        await self._session.call(lambda native: native._begin(mode))
 
     async def run(self, function: Callable[[Connection], Awaitable[T]]) -> T:
         """Awaits ``function(self)`` in an optimistic transaction, and once more, in its turn, after a conflict.

@@ -138,23 +138,25 @@ class DatabaseWrapper(stock.DatabaseWrapper):
         try:
             super()._commit()
         except self.Database.Error as error:
-            self.note_conflict(error)
+            self.note_error(error)
             raise
         except Exception as error:
             # Django's own exceptions have the driver's as their cause.
-            self.note_conflict(error.__cause__)
+            self.note_error(error.__cause__)
             raise
 
-    def note_conflict(self, error: Optional[BaseException]) -> None:
-        """Remembers that the unit of work was lost, if ``error`` says so.
+    def note_error(self, error: Optional[BaseException]) -> None:
+        """Remembers that the transaction is over, if ``error`` has ended it; with a conflict the unit of work was lost.
 
-        The transaction is over then. Until the outermost block ends, Django refuses further statements,
-        which would be committed one by one.
+        Until the outermost block ends, Django refuses further statements, which would be committed one by one.
         """
-        if isinstance(error, Database.ConflictError):
+        is_conflict = isinstance(error, Database.ConflictError)
+        if is_conflict:
             self.unit.conflict = error
-            if self.in_atomic_block:
-                self.needs_rollback = True
+        # A block outside of autocommit mode begins nothing by itself.
+        begun = self.in_atomic_block and self.commit_on_exit and self.connection is not None
+        if self.in_atomic_block and (is_conflict or begun and not self.connection.in_transaction):
+            self.needs_rollback = True
 
 
 class CursorWrapper(Database.Cursor):
@@ -169,16 +171,16 @@ class CursorWrapper(Database.Cursor):
             if params is None:
                 return super().execute(query)
             return super().execute(self._with_placeholders(query, params), params)
-        except Database.ConflictError as error:
-            self.database.note_conflict(error)
+        except Database.Error as error:
+            self.database.note_error(error)
             raise
 
     def executemany(self, query: str, param_list: Iterable[Any]) -> CursorWrapper:
         first, param_list = tee(iter(param_list))
         try:
             return super().executemany(self._with_placeholders(query, next(first, None)), param_list)
-        except Database.ConflictError as error:
-            self.database.note_conflict(error)
+        except Database.Error as error:
+            self.database.note_error(error)
             raise
 
     def _with_placeholders(self, query: str, params: Any) -> str:

@@ -30,8 +30,9 @@ from sqlalchemy.util import await_only
 # Keywords of connect() that a URL may carry, besides those of the stock dialect.
 _URL_KEYWORDS = ("label", "durability", "transaction_mode")
 
-# Levels whose transactions the dialect begins itself, before their first statement.
-_BEGIN = {"IMMEDIATE": "BEGIN IMMEDIATE", "OPTIMISTIC": "BEGIN CONCURRENT"}
+# Levels whose transactions the dialect begins itself, before their first statement, as blocks of the driver: once an
+# error has ended one, nothing is executed before its rollback.
+_BEGIN = {"IMMEDIATE": "immediate", "OPTIMISTIC": "optimistic"}
 
 
 class _WithoutFloor:
@@ -97,7 +98,7 @@ class _Common:
     def do_begin(self, dbapi_connection: Any) -> None:
         level = self._levels.get(dbapi_connection.driver_connection)
         if level is not None:
-            dbapi_connection.execute(_BEGIN[level])
+            dbapi_connection._begin(_BEGIN[level])
 
 
 class _ForkAware:
@@ -162,6 +163,9 @@ class AsyncAdaptedConnection(AsyncAdapt_aiosqlite_connection):
     @isolation_level.setter
     def isolation_level(self, value: Optional[str]) -> None:
         self._wait(self._connection.set_isolation_level(value))
+
+    def _begin(self, mode: str) -> None:
+        self._wait(self._connection._begin(mode))
 
     def rollback(self) -> None:
         self._wait(self._connection.rollback())
