@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyString};
 
 use crate::connection::Connection;
-use crate::error::OperationalError;
+use crate::error::ConflictError;
 use crate::exit::Stays;
 
 /// The attribute `isolation_level`.
@@ -269,9 +269,12 @@ impl Connection {
         self.end_block(py, if how == "COMMIT" { End::Commit } else { End::Rollback })
     }
 
-    /// The first, optimistic try of a function is over: True when it conflicted, so that a second one is to hold its turn.
-    fn _note_first_try(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call(py, |connection| Ok(connection.note_first_try()))
+    /// Once an error has ended the transaction that was begun, nothing is executed before `rollback()`.
+    fn _guard(&self, py: Python<'_>) -> PyResult<()> {
+        self.call(py, |connection| {
+            connection.guard();
+            Ok(())
+        })
     }
 
     /// Calls `function` with this connection in a transaction, and commits it. After a conflict it is called
@@ -288,10 +291,9 @@ impl Connection {
         let this = slf.get();
         if this.call(py, |connection| Ok(connection.allows_optimism()))? {
             let result = Connection::attempt(slf, function, "BEGIN CONCURRENT");
-            let conflicted = this._note_first_try(py)?;
+            let conflicted = this.call(py, |connection| Ok(connection.note_first_try()))?;
             match result {
-                // Also if the function has passed over the conflict: what followed was refused.
-                Err(error) if conflicted && error.is_instance_of::<OperationalError>(py) => {}
+                Err(error) if conflicted && error.is_instance_of::<ConflictError>(py) => {}
                 result => return result,
             }
         }

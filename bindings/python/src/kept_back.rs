@@ -210,6 +210,7 @@ impl Engine {
     /// As SQLite fails.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         self.kept = None;
+        self.connection.unguard();
         self.end("ROLLBACK")
     }
 }

@@ -105,6 +105,7 @@ def test_run_calls_again_who_passes_over_a_conflict(table):
             connection.execute("CREATE TABLE another (a)")
         connection.execute("INSERT INTO t VALUES (3)")
 
+    # What follows is refused, with the conflict.
     connection.run(work)
     assert tries == [[1], [1, 2]]
     assert values(other) == [1, 2, 3]
@@ -154,3 +155,38 @@ def test_run_of_a_task_calls_again_who_passes_over_a_conflict(table):
     assert tries == [(1,), (2,)]
     assert values(other) == [1, 2, 3]
     other.close()
+
+
+def test_many_connections_of_tasks_run_again(table):
+    """More than are kept when they are idle."""
+
+    async def add(connection):
+        async with connection.execute("SELECT max(v) FROM t") as rows:
+            (most,) = await rows.fetchone()
+        await asyncio.sleep(0)
+        await connection.execute("INSERT INTO t VALUES (?)", (most + 1,))
+
+    async def use():
+        connections = [await manyhands.aio.connect(table) for _ in range(24)]
+        await asyncio.gather(*(connection.run(add) for connection in connections))
+        for connection in connections:
+            await connection.close()
+
+    asyncio.run(use())
+    connection = manyhands.connect(table)
+    assert values(connection) == list(range(1, 26))
+    connection.close()
+
+
+def test_a_block_of_a_task_whose_connection_is_closed_in_it(table):
+    async def use():
+        connection = await manyhands.aio.connect(table)
+        with pytest.raises(manyhands.ProgrammingError, match="closed"):
+            async with connection.transaction():
+                await connection.execute("INSERT INTO t VALUES (2)")
+                connection.stop()
+
+    asyncio.run(use())
+    connection = manyhands.connect(table)
+    assert values(connection) == [1]
+    connection.close()

@@ -182,31 +182,66 @@ def test_run_passes_other_errors_on(engine: Engine) -> None:
     assert runs == [1] and value(engine) == 0
 
 
-def test_who_passes_over_a_conflict_writes_nothing_more(engine: Engine, path: Path) -> None:
+def pass_over_a_conflict(path: Path) -> Any:
     """Each statement that follows would be committed by itself."""
-    insert = text("INSERT INTO counter VALUES (7, 7)")
+    conflicts = []
 
-    def go_on(connection: Any) -> None:
-        assert connection.execute(text("SELECT value FROM counter")).scalar() in (0, 100)
-        change(path)
-        with pytest.raises(OperationalError, match="conflict"):
-            # Cannot be done beside others, so what was read is compared here.
-            connection.execute(text("CREATE TABLE another (x)"))
-        connection.execute(insert)
+    def work(connection: Any) -> None:
+        assert connection.execute(text("SELECT value FROM counter")).scalar() is not None
+        if not conflicts:
+            change(path)
+        try:
+            with connection.begin_nested():
+                # Cannot be done beside others, so what was read is compared here.
+                connection.execute(text("CREATE TABLE another (x)"))
+        except OperationalError as error:
+            conflicts.append(error.orig)
+        connection.execute(text("INSERT INTO counter (value) VALUES (7)"))
 
-    with pytest.raises(OperationalError, match="has ended this transaction"):
-        manyhands.sqlalchemy.run(engine, go_on)
+    return work, conflicts
 
-    async def go_on_in_a_task() -> None:
+
+def test_run_runs_again_who_passes_over_a_conflict(engine: Engine, path: Path) -> None:
+    work, conflicts = pass_over_a_conflict(path)
+    manyhands.sqlalchemy.run(engine, work)
+    assert [type(error) for error in conflicts] == [manyhands.ConflictError]
+
+    async def again() -> None:
         asynchronous = create_async_engine(f"sqlite+aiomanyhands:///{path}")
-        with pytest.raises(OperationalError, match="has ended this transaction"):
-            await manyhands.sqlalchemy.run_async(asynchronous, lambda it: it.run_sync(go_on))
+        await manyhands.sqlalchemy.run_async(asynchronous, lambda it: it.run_sync(work))
         await asynchronous.dispose()
 
-    asyncio.run(go_on_in_a_task())
     with engine.begin() as connection:
-        assert connection.execute(text("SELECT count(*) FROM counter")).scalar() == 1
-        connection.execute(insert)
+        connection.execute(text("DROP TABLE another"))
+    work, conflicts = pass_over_a_conflict(path)
+    asyncio.run(again())
+    assert len(conflicts) == 1
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT count(*) FROM counter")).scalar() == 3
+
+
+def conflict(connection: Any, path: Path) -> None:
+    before = connection.execute(text("SELECT value FROM counter")).scalar()
+    change(path)
+    connection.execute(text("UPDATE counter SET value = :value"), {"value": before + 1})
+    connection.commit()
+
+
+def test_after_a_commit_that_failed_a_connection_goes_on(path: Path, engine: Engine) -> None:
+    """SQLAlchemy rolls nothing back then: the dialect does."""
+    optimistic = create_engine(f"sqlite+manyhands:///{path}", isolation_level="OPTIMISTIC", pool_size=1)
+    for begun in (optimistic.connect, lambda: engine.connect().execution_options(isolation_level="OPTIMISTIC")):
+        with begun() as connection:
+            with pytest.raises(OperationalError, match="conflict"):
+                conflict(connection, path)
+            connection.rollback()
+            assert connection.execute(text("SELECT count(*) FROM counter")).scalar() == 1
+        with pytest.raises(OperationalError, match="conflict"), begun() as connection:
+            conflict(connection, path)
+        with begun() as connection:
+            assert connection.execute(text("SELECT count(*) FROM counter")).scalar() == 1
+    assert optimistic.pool.checkedout() == engine.pool.checkedout() == 0
+    optimistic.dispose()
 
 
 def test_more_connections_than_a_stock_pool_has(engine: Engine) -> None:

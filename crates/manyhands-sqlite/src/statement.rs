@@ -24,6 +24,7 @@ pub enum Step {
 pub struct Statement {
     raw: NonNull<ffi::sqlite3_stmt>,
     handle: Arc<Handle>,
+    replanned: bool,
 }
 
 // SAFETY: the connection was opened in serialized mode (SQLITE_OPEN_FULLMUTEX), in which statements
@@ -32,7 +33,7 @@ unsafe impl Send for Statement {}
 
 impl Statement {
     pub(crate) fn new(raw: NonNull<ffi::sqlite3_stmt>, handle: Arc<Handle>) -> Statement {
-        Statement { raw, handle }
+        Statement { raw, handle, replanned: false }
     }
 
     fn raw(&self) -> *mut ffi::sqlite3_stmt {
@@ -207,8 +208,7 @@ impl Statement {
     }
 
     /// How often SQLite has compiled the statement again: because the schema had changed, then its columns may be others;
-    /// or because another value was bound, for which it looked for another plan
-    /// (<https://sqlite.org/c3ref/prepare.html>).
+    /// or because of the values that were bound ([`Statement::is_replanned`]).
     pub fn recompilations(&self) -> u32 {
         // SAFETY: the statement is alive; 0 leaves the counter as it is.
         let count =
@@ -279,7 +279,14 @@ impl Statement {
         for (index, value) in values.enumerate() {
             self.bind(index + 1, value)?;
         }
+        self.replanned = self.is_expired();
         Ok(())
+    }
+
+    /// Whether SQLite compiles the statement again because of the values that [`Statement::bind_all`] has bound last:
+    /// it looks for the plan that is best with these (<https://sqlite.org/c3ref/prepare.html>).
+    pub fn is_replanned(&self) -> bool {
+        self.replanned
     }
 }
 

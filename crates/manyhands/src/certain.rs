@@ -99,7 +99,7 @@ impl Connection {
                 drop(prepared);
                 prepared = self.look_up(sql).ok()??;
                 // What it touches is not known any more.
-                prepared.uses = if uses == Uses::Known { Uses::Again } else { uses };
+                prepared.uses = if let Uses::Known(_) = uses { Uses::Again } else { uses };
             }
             self.look_at(&mut prepared);
         }

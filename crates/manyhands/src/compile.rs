@@ -67,7 +67,7 @@ impl Connection {
             match prepared.uses {
                 Uses::None => prepared.uses = Uses::Once,
                 Uses::Once => prepared.uses = Uses::Again,
-                Uses::Again | Uses::Known => {}
+                Uses::Again | Uses::Known(_) => {}
             }
             self.know_tables(prepared);
         }
@@ -128,16 +128,17 @@ impl Connection {
     }
 
     /// A statement was executed, which SQLite may have compiled again for another plan.
-    pub(crate) fn accept_plan(&mut self, before: Interrupted, prepared: &mut Prepared) {
-        if !self.open().compiler.listener.accept_plan(before, prepared) {
-            return;
-        }
-        if let Some(certainty) = &prepared.certainty {
-            let schema = Some(certainty.schema);
-            let is_known = !self.would_begin_own_snapshot() && self.schema_number() == schema;
-            prepared.certainty.take_if(|_| !is_known);
-        }
-        self.know_tables(prepared);
+    pub(crate) fn accept_plan(
+        &self,
+        before: Interrupted,
+        columns: &[String],
+        prepared: &mut Prepared,
+    ) {
+        let open = self.open();
+        open.compiler.listener.accept_plan(before, columns, prepared, |schema| {
+            !self.would_begin_own_snapshot()
+                && open.compiler.schema_number(&open.sqlite) == Some(schema)
+        });
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::blob::BlobState;
 use crate::cursor::{CursorState, Returned};
 use crate::database::FileId;
-use crate::error::ErrorKind;
+use crate::error::{Conflict, ErrorKind};
 use crate::functions::Additions;
 use crate::idle::OpenConnection;
 use crate::ids::GivenIds;
@@ -66,8 +66,8 @@ pub struct Connection {
     pub(crate) returned: Arc<Returned>,
     /// Open blobs, and some that are not any more.
     pub(crate) blobs: Vec<Weak<BlobState>>,
-    /// The last transaction ended in a conflict.
-    pub(crate) conflicted: bool,
+    /// The last transaction ended in this conflict.
+    pub(crate) conflict: Option<Conflict>,
     /// See [`Connection::guard`].
     pub(crate) guarded: bool,
     pub(crate) session: Session,
@@ -107,7 +107,7 @@ impl Connection {
             cursors: Vec::new(),
             returned: Arc::default(),
             blobs: Vec::new(),
-            conflicted: false,
+            conflict: None,
             guarded: false,
             session,
             particular: false,
@@ -404,7 +404,7 @@ impl Connection {
         let result = self.step_past_interrupts(prepared);
         if outside && !self.sqlite().is_autocommit() {
             self.savepoints.begin(statement.as_ref());
-            self.conflicted = false;
+            self.conflict = None;
             if !self.adopt_turns_of_blobs()
                 && let Some(file) = self.file.clone()
                 && let Some(caution) = self.caution_of(&prepared.sql)
@@ -464,6 +464,7 @@ impl Drop for Connection {
             self.put_back(prepared);
         }
         self.interrupt.close();
+        self.unguard();
         self.open().wait.ends_with(Weak::new());
         self.roll_back_here();
         let _own = self.own_statements();

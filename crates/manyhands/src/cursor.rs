@@ -395,7 +395,9 @@ impl State {
             let _calls = running.statement.hold();
             let before = self.listener.begin();
             let stepped = running.statement.step();
-            self.listener.accept_plan(before, running);
+            // Nobody here can ask for the number of the schema.
+            running.forget_schema();
+            self.listener.accept_plan(before, &self.columns, running, |_| true);
             stepped
         } else {
             running.statement.step()

@@ -91,8 +91,10 @@ pub(crate) struct Known {
     pub(crate) columns: u32,
     recompilations: u32,
     facts: Facts,
-    /// `touches` is exact.
+    /// `touches` is exact,
     is_exact: bool,
+    /// in the schema of this number.
+    schema: Option<i64>,
 }
 
 impl Known {
@@ -101,20 +103,14 @@ impl Known {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
 
-    /// True when SQLite has compiled it again, for a plan for other values, and all else is as it was: see
-    /// `Prepared::accept_plan`.
-    fn accept_plan(&mut self, heard: Facts) -> bool {
+    /// True when SQLite has compiled it again once, for the values that were bound, and was told the same as when it was
+    /// compiled first.
+    fn has_only_another_plan(&self, heard: Facts) -> bool {
         let Known { facts, statement, .. } = self;
-        let heard = Facts { reads_untold: facts.reads_untold, ..heard };
-        if statement.recompilations() != self.recompilations + 1
-            || heard != *facts
-            || prepared::columns_digest(&prepared::column_names(statement)) != self.columns
-        {
-            return false;
-        }
-        self.recompilations += 1;
-        self.is_exact = false;
-        true
+        statement.is_replanned()
+            && statement.recompilations() == self.recompilations + 1
+            && Facts { reads_untold: facts.reads_untold, ..heard } == *facts
+            && prepared::columns_digest(&prepared::column_names(statement)) == self.columns
     }
 }
 
@@ -292,6 +288,7 @@ impl Executor {
             statement,
             facts,
             is_exact: false,
+            schema: None,
         })
     }
 
@@ -304,8 +301,16 @@ impl Executor {
         if known.facts.touches_tables() {
             let tables = self.virtual_tables.now(&self.connection);
             known.touches = tables.map_or(Touches::ALL, |it| Touches::of(&known.facts, it));
+            known.schema = self.virtual_tables.schema_number(&self.connection);
         }
         self.control.internal.store(internal, Ordering::Relaxed);
+    }
+
+    fn schema_number(&mut self) -> Option<i64> {
+        let internal = self.control.internal.swap(true, Ordering::Relaxed);
+        let number = self.virtual_tables.schema_number(&self.connection);
+        self.control.internal.store(internal, Ordering::Relaxed);
+        number
     }
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.
@@ -456,8 +461,11 @@ impl Executor {
         *lock(&self.control.facts) = Facts::default();
         let result = run(&mut known.statement);
         let heard = core::mem::take(&mut *lock(&self.control.facts));
-        if known.accept_plan(heard) {
-            self.know_tables(known);
+        // It is not stale if it has another plan, and nothing else: see `Listener::accept_plan`.
+        if known.has_only_another_plan(heard)
+            && (known.schema.is_none() || known.schema == self.schema_number())
+        {
+            known.recompilations += 1;
         }
         result
     }

@@ -112,13 +112,7 @@ impl Connection {
             self.put_back(prepared);
             return Ok(self.commit_again());
         }
-        let watched = {
-            let _calls = self.sqlite().hold();
-            let before = self.open().compiler.listener.begin();
-            let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint);
-            self.accept_plan(before, &mut prepared);
-            watched?
-        };
+        let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();

@@ -141,7 +141,7 @@ impl Connection {
         let is_burst = optimistic.cautious
             && log.entries().len() + 1 == limits::BURST_STATEMENTS
             && !optimistic.queue.is_led();
-        matches!(prepared.uses, Uses::Again | Uses::Known)
+        matches!(prepared.uses, Uses::Again | Uses::Known(_))
             && prepared.route == Route::Request
             && !prepared.is_stale()
             // Nothing is called for it, and no setting of this connection alone makes it fail.

@@ -351,19 +351,20 @@ impl Connection {
 
     pub(crate) fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
         self.count_transaction(|it| &it.conflicts);
-        self.conflicted = true;
         self.give_ids_back(&optimistic.log);
         let Some(entry) = optimistic.log.entries().get(index) else {
             return Error::refused("the answer does not fit the request");
         };
         let (seen, now) = observe::difference(&optimistic.log.shown(entry), now);
-        Error::new(ErrorKind::Conflict(Conflict {
+        let conflict = Conflict {
             statement: optimistic.log.text(entry),
             number: index + 1,
             seen,
             now,
             tables: entry.tables.to_vec(),
-        }))
+        };
+        self.conflict = Some(conflict.clone());
+        Error::new(ErrorKind::Conflict(conflict))
     }
 }
 

@@ -46,8 +46,8 @@ pub(crate) enum Uses {
     None,
     Once,
     Again,
-    /// The same, and `Prepared::touches` is exact.
-    Known,
+    /// The same, and `Prepared::touches` is exact, in the schema of this number.
+    Known(Option<i64>),
 }
 
 impl Prepared {
@@ -73,25 +73,23 @@ impl Prepared {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
 
-    /// SQLite compiles a statement again also because another value was bound, for which another plan may be better
-    /// (<https://sqlite.org/c3ref/prepare.html>). If it has done so once, and was told the same facts as when the
-    /// statement was compiled first, all is still true that was derived from them: the statement is not stale.
-    /// Which of its tables are virtual, and what is certain of it, is to be looked at again: the schema may be
-    /// another one all the same. True if it was compiled again so.
-    fn accept_plan(&mut self, heard: Heard) -> bool {
-        let Prepared { facts, statement, .. } = self;
-        if statement.recompilations() != self.recompilations + 1 || facts.silent {
-            return false;
-        }
-        let heard = Facts { reads_untold: facts.reads_untold, ..heard.facts };
-        if heard != *facts || column_names(statement) != self.columns {
-            return false;
-        }
-        self.recompilations += 1;
-        if self.uses == Uses::Known {
+    /// Forgets what follows from the facts in one schema only: it is looked at again.
+    pub(crate) fn forget_schema(&mut self) {
+        if let Uses::Known(_) = self.uses {
             (self.uses, self.touches) = (Uses::Again, Touches::at_first(&self.facts));
         }
-        true
+        self.certainty = None;
+    }
+
+    /// True when SQLite has compiled it again once, for the values that were bound, and was told the same as when it was
+    /// compiled first. `columns` are its columns' names before that.
+    fn has_only_another_plan(&self, heard: Heard, columns: &[String]) -> bool {
+        let Prepared { facts, statement, .. } = self;
+        statement.is_replanned()
+            && statement.recompilations() == self.recompilations + 1
+            && !facts.silent
+            && Facts { reads_untold: facts.reads_untold, ..heard.facts } == *facts
+            && column_names(statement)[..] == *columns
     }
 }
 
@@ -201,10 +199,25 @@ impl Listener {
         core::mem::replace(&mut *lock(&self.0), before.0)
     }
 
-    /// The statement was executed; see [`Prepared::accept_plan`].
-    pub(crate) fn accept_plan(&self, before: Interrupted, prepared: &mut Prepared) -> bool {
+    /// The statement was executed. If SQLite has compiled it again for another plan, and for nothing else, it is not stale. The
+    /// schema may be another one all the same than the one in which somebody looked what follows from the facts:
+    /// `is_known_in` says of its number whether it is still that.
+    pub(crate) fn accept_plan(
+        &self,
+        before: Interrupted,
+        columns: &[String],
+        prepared: &mut Prepared,
+        is_known_in: impl Fn(i64) -> bool,
+    ) {
         let heard = self.end(before);
-        prepared.accept_plan(heard)
+        if !prepared.has_only_another_plan(heard, columns) {
+            return;
+        }
+        let tables = if let Uses::Known(schema) = prepared.uses { schema } else { None };
+        let certainty = prepared.certainty.as_ref().map(|it| it.schema);
+        if tables.into_iter().chain(certainty).all(is_known_in) {
+            prepared.recompilations += 1;
+        }
     }
 }
 
@@ -271,13 +284,21 @@ impl Compiler {
 
     /// Finds out which tables exactly a statement touches.
     pub(crate) fn know_tables(&self, connection: &sqlite::Connection, prepared: &mut Prepared) {
+        let mut schema = None;
         if prepared.facts.touches_tables() {
             let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
             let tables = virtual_tables.now(connection);
             prepared.touches = tables.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
+            schema = virtual_tables.schema_number(connection);
         }
-        prepared.uses = Uses::Known;
+        prepared.uses = Uses::Known(schema);
+    }
+
+    /// The number of the schema `main` of this moment.
+    pub(crate) fn schema_number(&self, connection: &sqlite::Connection) -> Option<i64> {
+        let _own = self.hooks.own();
+        lock(&self.virtual_tables).schema_number(connection)
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.

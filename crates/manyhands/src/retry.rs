@@ -69,13 +69,14 @@ impl Connection {
 
     /// An optimistic first try is over: true when it conflicted, so that a second one is to hold its turn.
     pub fn note_first_try(&self) -> bool {
+        let conflicted = self.conflict.is_some();
         if let Some(file) = &self.file {
-            file.contention.note(self.conflicted);
+            file.contention.note(conflicted);
         }
-        if self.conflicted {
+        if conflicted {
             self.count_transaction(|it| &it.retries);
         }
-        self.conflicted
+        conflicted
     }
 }
 

@@ -172,6 +172,14 @@ impl VirtualTables {
         Ok(self)
     }
 
+    /// The number of the schema of this moment; `None` when it cannot be read.
+    pub(crate) fn schema_number(&mut self, connection: &sqlite::Connection) -> Option<i64> {
+        if self.schema.is_none() {
+            self.schema = SchemaNumber::of(connection).ok();
+        }
+        self.schema.as_mut()?.now().ok()?
+    }
+
     fn add(&mut self, connection: &sqlite::Connection, sql: &str) -> Result<(), sqlite::Error> {
         let mut list = connection.prepare_one(sql)?;
         while list.step()? == Step::Row {

@@ -2,6 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
+use crate::error::ErrorKind;
 use crate::{Connection, Error};
 
 /// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
@@ -101,8 +102,8 @@ impl Connection {
     }
 
     /// For who cannot hold a [`Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until
-    /// [`Connection::unguard`]. Each statement that follows would commit by itself. A COMMIT or ROLLBACK that succeeds
-    /// takes this back too.
+    /// [`Connection::unguard`]. Each statement that follows would commit by itself. A conflict is told again. A COMMIT
+    /// or ROLLBACK that succeeds takes this back too.
     pub fn guard(&mut self) {
         self.guarded = true;
     }
@@ -117,12 +118,15 @@ impl Connection {
     /// # Errors
     /// After [`Connection::guard`], when an error has ended the transaction.
     pub fn check_guard(&self) -> Result<(), Error> {
-        if self.guarded && self.is_autocommit() {
-            return Err(Error::refused(
-                "an error has ended this transaction, and what follows is not executed alone: begin another",
-            ));
+        if !self.guarded || !self.is_autocommit() {
+            return Ok(());
         }
-        Ok(())
+        Err(match &self.conflict {
+            Some(conflict) => Error::new(ErrorKind::Conflict(conflict.clone())),
+            None => Error::refused(
+                "an error has ended this transaction, and what follows in it is not executed alone: roll back",
+            ),
+        })
     }
 
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {

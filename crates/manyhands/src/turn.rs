@@ -295,6 +295,7 @@ impl Connection {
             self.open().frames.store(0, Ordering::Relaxed);
         }
         let before = self.open().compiler.listener.begin();
+        let columns = Arc::clone(&prepared.columns);
         let mut result = self.fetch(prepared, values);
         let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
         let committed = outside && self.open().frames.load(Ordering::Relaxed) != 0;
@@ -303,7 +304,7 @@ impl Connection {
             result = Ok(Vec::new());
         }
         prepared.statement.reset();
-        self.accept_plan(before, prepared);
+        self.accept_plan(before, &columns, prepared);
         if has_sequence(&prepared.written)
             && let Some(file) = &self.file
         {

@@ -13,7 +13,7 @@ use crate::{Connection, Error, Outcome, Row};
 
 /// A transaction of an [`super::AsyncDatabase`], with a connection of its own. Its steps run on the threads
 /// of its database. Dropping it rolls it back, on such a thread; so does dropping the future of one of its
-/// steps, after which every step fails; so it does after an error that has ended the transaction.
+/// steps. After that every step fails, and after an error that has ended the transaction.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

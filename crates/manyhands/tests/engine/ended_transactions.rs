@@ -21,7 +21,7 @@ fn a_transaction_that_is_over_executes_nothing() {
         let twice = "INSERT OR ROLLBACK INTO item (id) VALUES (1)";
         let error = transaction.execute(twice, params![]).expect_err("is there");
         assert!(error.is_constraint(), "{error}");
-        let over = &["an error has ended this transaction", "begin another"];
+        let over = &["an error has ended this transaction", "roll back"];
         stage::refused(transaction.execute(INSERT, params![]), over);
         stage::refused(transaction.query("SELECT 1", params![]), over);
         stage::refused(transaction.cursor("SELECT 1", params![]), over);
@@ -54,7 +54,8 @@ fn a_function_that_passes_over_a_conflict() {
             // It takes its turn for that, and there the conflict shows.
             let created = transaction.execute("CREATE TABLE another (a)", params![]);
             assert_eq!(created.is_err_and(|error| error.is_conflict()), tries == 1);
-            let _ = transaction.execute(INSERT, params![]);
+            let inserted = transaction.execute(INSERT, params![]);
+            assert_eq!(inserted.is_err_and(|error| error.is_conflict()), tries == 1);
             Ok::<_, Error>(())
         })
         .expect("the second try succeeds");

@@ -26,8 +26,8 @@ from typing import (
     Union,
 )
 
+from ..dbapi2 import ConflictError
 from ..dbapi2 import Connection as NativeConnection
-from ..dbapi2 import OperationalError
 from .cursor import Cursor, Parameters
 from .session import Session, State
 
@@ -217,10 +217,11 @@ class Connection:
         await self._begin(mode)
         try:
             yield self
-            if self._session.state is State.OPEN:
+            # One that was closed has ended without a word.
+            if self._session.in_transaction or self._session.state is State.OPEN:
                 await self._session.call(lambda native: native._end("COMMIT"))
         except BaseException:
-            if self._session.state is State.OPEN:
+            if self._session.in_transaction or self._session.state is State.OPEN:
                 await self._session.roll_back(lambda native: native._end("ROLLBACK"))
             raise
 
@@ -235,10 +236,8 @@ class Connection:
         try:
             async with self.transaction("optimistic"):
                 return await function(self)
-        except OperationalError:
-            # Also if the function has passed over a conflict: what followed was refused.
-            if not await self._session.call(lambda native: native._note_first_try()):
-                raise
+        except ConflictError:
+            pass
         async with self.transaction("immediate"):
             return await function(self)
 

@@ -133,30 +133,28 @@ class DatabaseWrapper(stock.DatabaseWrapper):
         self.unit = self.next_unit or UnitOfWork(self.transaction_mode)
         self.next_unit = None
         self.cursor().execute(_BEGIN[self.unit.mode])
+        self.connection._guard()
 
     def _commit(self) -> None:
         try:
             super()._commit()
         except self.Database.Error as error:
-            self.note_error(error)
+            self.note_conflict(error)
             raise
         except Exception as error:
             # Django's own exceptions have the driver's as their cause.
-            self.note_error(error.__cause__)
+            self.note_conflict(error.__cause__)
             raise
 
-    def note_error(self, error: Optional[BaseException]) -> None:
-        """Remembers that the transaction is over, if ``error`` has ended it; with a conflict the unit of work was lost.
+    def note_conflict(self, error: Optional[BaseException]) -> None:
+        """Remembers that the unit of work was lost, if ``error`` says so.
 
-        Until the outermost block ends, Django refuses further statements, which would be committed one by one.
+        The transaction is over then. Until the outermost block ends, Django refuses further statements.
         """
-        is_conflict = isinstance(error, Database.ConflictError)
-        if is_conflict:
+        if isinstance(error, Database.ConflictError):
             self.unit.conflict = error
-        # A block outside of autocommit mode begins nothing by itself.
-        begun = self.in_atomic_block and self.commit_on_exit and self.connection is not None
-        if self.in_atomic_block and (is_conflict or begun and not self.connection.in_transaction):
-            self.needs_rollback = True
+            if self.in_atomic_block:
+                self.needs_rollback = True
 
 
 class CursorWrapper(Database.Cursor):
@@ -171,16 +169,16 @@ class CursorWrapper(Database.Cursor):
             if params is None:
                 return super().execute(query)
             return super().execute(self._with_placeholders(query, params), params)
-        except Database.Error as error:
-            self.database.note_error(error)
+        except Database.ConflictError as error:
+            self.database.note_conflict(error)
             raise
 
     def executemany(self, query: str, param_list: Iterable[Any]) -> CursorWrapper:
         first, param_list = tee(iter(param_list))
         try:
             return super().executemany(self._with_placeholders(query, next(first, None)), param_list)
-        except Database.Error as error:
-            self.database.note_error(error)
+        except Database.ConflictError as error:
+            self.database.note_conflict(error)
             raise
 
     def _with_placeholders(self, query: str, params: Any) -> str:

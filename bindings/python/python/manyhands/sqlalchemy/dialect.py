@@ -12,6 +12,7 @@ of others. So it keeps SQLite's, and ``func.floor()`` is compiled to what gives 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, Callable, List, MutableMapping, Optional, Type
 from weakref import WeakKeyDictionary
@@ -99,6 +100,15 @@ class _Common:
         level = self._levels.get(dbapi_connection.driver_connection)
         if level is not None:
             dbapi_connection._begin(_BEGIN[level])
+
+    def do_commit(self, dbapi_connection: Any) -> None:
+        try:
+            super().do_commit(dbapi_connection)
+        except BaseException:
+            # SQLAlchemy takes the transaction for ended, and rolls nothing back.
+            with suppress(self.dbapi.Error):
+                dbapi_connection.rollback()
+            raise
 
 
 class _ForkAware:

@@ -10,8 +10,9 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 13] = [
+const TESTS: [&str; 14] = [
     include_str!("../application.rs"),
+    include_str!("../ended_transactions.rs"),
     include_str!("attached.rs"),
     include_str!("auto.rs"),
     include_str!("about_the_connection.rs"),
