@@ -175,7 +175,7 @@ impl Connection {
     /// None commits an open transaction.
     #[setter]
     fn set_isolation_level(&self, py: Python<'_>, level: IsolationLevel) -> PyResult<()> {
-        self.check(py)?;
+        self.unguard(py)?;
         self.isolation_level.store(level as u8, Ordering::Relaxed);
         if level == IsolationLevel::None {
             self.end(py, End::Commit)?;
@@ -197,8 +197,8 @@ impl Connection {
 
     #[setter]
     fn set_autocommit(&self, py: Python<'_>, value: Autocommit) -> PyResult<()> {
-        self.check(py)?;
         value.check(self.immediate.load(Ordering::Relaxed))?;
+        self.unguard(py)?;
         match value.0 {
             Autocommit::ENABLED => self.end_with(py, End::Commit)?,
             Autocommit::DISABLED => self.begin(py)?,
@@ -360,6 +360,14 @@ impl Connection {
             Autocommit::DISABLED => self.call(py, |connection| end_and_begin(connection, how)),
             _ => self.end_with(py, how),
         }
+    }
+
+    /// Who changes in a block how transactions begin and end goes on outside of the block's.
+    fn unguard(&self, py: Python<'_>) -> PyResult<()> {
+        self.call_engine(py, |engine| {
+            engine.unguard();
+            Ok(())
+        })
     }
 
     fn end_with(&self, py: Python<'_>, how: End) -> PyResult<()> {

@@ -171,6 +171,10 @@ impl Engine {
         self.end("ROLLBACK")
     }
 
+    pub(crate) fn unguard(&mut self) {
+        self.connection.unguard();
+    }
+
     /// Ends a transaction that Python code is a block of.
     ///
     /// # Errors

@@ -79,6 +79,17 @@ def test_a_block_that_commits_by_itself_is_told(table):
     connection.close()
 
 
+def test_who_changes_how_transactions_end_in_a_block_goes_on_outside(table):
+    connection = manyhands.connect(table)
+    with connection.transaction():
+        with contextlib.suppress(manyhands.IntegrityError):
+            connection.execute(TWICE)
+        connection.isolation_level = None
+        connection.execute("INSERT INTO t VALUES (5)")
+    assert (connection.isolation_level, values(connection)) == (None, [1, 5])
+    connection.close()
+
+
 @pytest.mark.parametrize("end", [lambda it: it.commit(), lambda it: it.execute("COMMIT")])
 def test_who_ends_it_in_its_block_goes_on_outside(table, end):
     connection = manyhands.connect(table, isolation_level=None)

@@ -299,9 +299,10 @@ impl Executor {
         }
         let internal = self.control.internal.swap(true, Ordering::Relaxed);
         if known.facts.touches_tables() {
-            let tables = self.virtual_tables.now(&self.connection);
-            known.touches = tables.map_or(Touches::ALL, |it| Touches::of(&known.facts, it));
-            known.schema = self.virtual_tables.schema_number(&self.connection);
+            known.touches = Touches::ALL;
+            if let Ok((tables, number)) = self.virtual_tables.now(&self.connection) {
+                (known.touches, known.schema) = (Touches::of(&known.facts, tables), number);
+            }
         }
         self.control.internal.store(internal, Ordering::Relaxed);
     }

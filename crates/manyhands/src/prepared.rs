@@ -288,9 +288,10 @@ impl Compiler {
         if prepared.facts.touches_tables() {
             let _own = self.hooks.own();
             let mut virtual_tables = lock(&self.virtual_tables);
-            let tables = virtual_tables.now(connection);
-            prepared.touches = tables.map_or(Touches::ALL, |it| Touches::of(&prepared.facts, it));
-            schema = virtual_tables.schema_number(connection);
+            prepared.touches = Touches::ALL;
+            if let Ok((tables, number)) = virtual_tables.now(connection) {
+                (prepared.touches, schema) = (Touches::of(&prepared.facts, tables), number);
+            }
         }
         prepared.uses = Uses::Known(schema);
     }

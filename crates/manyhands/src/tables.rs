@@ -133,11 +133,11 @@ pub(crate) struct VirtualTables {
 }
 
 impl VirtualTables {
-    /// As of the schema of this moment.
+    /// As of the schema of this moment, with the number of that.
     pub(crate) fn now(
         &mut self,
         connection: &sqlite::Connection,
-    ) -> Result<&VirtualTables, sqlite::Error> {
+    ) -> Result<(&VirtualTables, Option<i64>), sqlite::Error> {
         let schema = match &mut self.schema {
             Some(schema) => schema,
             none => none.insert(SchemaNumber::of(connection)?),
@@ -169,7 +169,7 @@ impl VirtualTables {
             let is_committed = connection.transaction() != sqlite::Transaction::Write;
             self.version = now.filter(|_| is_committed);
         }
-        Ok(self)
+        Ok((self, now))
     }
 
     /// The number of the schema of this moment; `None` when it cannot be read.
@@ -207,7 +207,7 @@ mod tests {
         let open = || sqlite::Connection::open(&path, sqlite::OpenMode::ReadWriteCreate, false);
         let (one, other) = (open().expect("opens"), open().expect("opens"));
         let mut virtual_tables = VirtualTables::default();
-        let mut knows = || virtual_tables.now(&one).expect("names").names.contains("size");
+        let mut knows = || virtual_tables.now(&one).expect("names").0.names.contains("size");
         one.execute("BEGIN IMMEDIATE").expect("begins");
         one.execute("CREATE TABLE plain (n)").expect("a table");
         assert!(!knows());

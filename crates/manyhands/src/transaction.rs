@@ -106,6 +106,8 @@ impl Connection {
     /// or ROLLBACK that succeeds takes this back too.
     pub fn guard(&mut self) {
         self.guarded = true;
+        // An earlier transaction's is not told again.
+        self.conflict = None;
     }
 
     /// Takes [`Connection::guard`] back.
@@ -124,9 +126,17 @@ impl Connection {
         Err(match &self.conflict {
             Some(conflict) => Error::new(ErrorKind::Conflict(conflict.clone())),
             None => Error::refused(
-                "an error has ended this transaction, and what follows in it is not executed alone: roll back",
+                "an error has ended this transaction, and what follows in it is not executed alone: call `rollback`",
             ),
         })
+    }
+
+    /// ROLLBACK; nothing, after an error that has ended a guarded transaction.
+    pub(crate) fn roll_back(&mut self) -> Result<(), Error> {
+        if self.check_guard().is_err() {
+            return Ok(());
+        }
+        self.execute("ROLLBACK", &[]).map(drop)
     }
 
     fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
@@ -158,8 +168,7 @@ impl Transaction<'_> {
     /// # Errors
     /// As SQLite fails to roll back.
     pub fn rollback(self) -> Result<(), Error> {
-        self.connection.execute("ROLLBACK", &[])?;
-        Ok(())
+        self.connection.roll_back()
     }
 }
 

@@ -121,7 +121,7 @@ impl AsyncTransaction {
     /// [`Error::is_conflict`] when something that the transaction saw is no longer so; see
     /// [`crate::Transaction::commit`]. The transaction is rolled back then.
     pub async fn commit(mut self) -> Result<(), Error> {
-        self.end("COMMIT").await
+        self.end(|connection| connection.execute("COMMIT", &[]).map(drop)).await
     }
 
     /// Rolls back.
@@ -129,11 +129,14 @@ impl AsyncTransaction {
     /// # Errors
     /// As SQLite fails to roll back.
     pub async fn rollback(mut self) -> Result<(), Error> {
-        self.end("ROLLBACK").await
+        self.end(Connection::roll_back).await
     }
 
-    async fn end(&mut self, sql: &'static str) -> Result<(), Error> {
-        let ended = self.step(move |connection| connection.execute(sql, &[]).map(drop)).await;
+    async fn end(
+        &mut self,
+        how: impl FnOnce(&mut Connection) -> Result<(), Error> + Send + 'static,
+    ) -> Result<(), Error> {
+        let ended = self.step(how).await;
         // What is left of it is closed on a thread of ours.
         self.open = None;
         ended

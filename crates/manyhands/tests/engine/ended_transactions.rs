@@ -21,7 +21,7 @@ fn a_transaction_that_is_over_executes_nothing() {
         let twice = "INSERT OR ROLLBACK INTO item (id) VALUES (1)";
         let error = transaction.execute(twice, params![]).expect_err("is there");
         assert!(error.is_constraint(), "{error}");
-        let over = &["an error has ended this transaction", "roll back"];
+        let over = &["an error has ended this transaction", "call `rollback`"];
         stage::refused(transaction.execute(INSERT, params![]), over);
         stage::refused(transaction.query("SELECT 1", params![]), over);
         stage::refused(transaction.cursor("SELECT 1", params![]), over);
@@ -29,6 +29,9 @@ fn a_transaction_that_is_over_executes_nothing() {
         stage::refused(transaction.execute_script(INSERT), over);
         stage::refused(transaction.commit(), over);
         assert_eq!(items(&mut connection), 1);
+        let mut transaction = begin(&mut connection).expect("begins");
+        transaction.execute(twice, params![]).expect_err("is there");
+        transaction.rollback().expect("there is nothing left of it");
         execute(&mut connection, INSERT);
         let mut again = begin(&mut connection).expect("begins");
         execute(&mut again, INSERT);
@@ -60,6 +63,26 @@ fn a_function_that_passes_over_a_conflict() {
         })
         .expect("the second try succeeds");
     assert_eq!((tries, items(&mut connection)), (2, 2));
+}
+
+/// The conflict that is told again is that of this transaction, and no earlier one's.
+#[test]
+fn an_older_conflict() {
+    let stage = Stage::without_disk();
+    let database = stage.database_with_items();
+    let (mut connection, mut other) = (connect(&database), connect(&database));
+    execute(&mut connection, "INSERT INTO item (id) VALUES (1)");
+    let mut transaction = connection.transaction().expect("begins");
+    items(&mut transaction);
+    execute(&mut other, INSERT);
+    execute(&mut transaction, INSERT);
+    assert!(transaction.commit().is_err_and(|error| error.is_conflict()));
+    let mut transaction = connection.begin_immediate().expect("begins");
+    let twice = "INSERT OR ROLLBACK INTO item (id) VALUES (1)";
+    transaction.execute(twice, params![]).expect_err("is there");
+    let over = &["an error has ended this transaction"];
+    let error = stage::refused(transaction.execute(INSERT, params![]), over);
+    assert!(!error.is_conflict());
 }
 
 /// Who ends it by a statement goes on outside of it.
