@@ -247,20 +247,14 @@ impl Connection {
             None => "BEGIN",
             Some("optimistic") => "BEGIN CONCURRENT",
             Some("immediate") => "BEGIN IMMEDIATE",
-            Some("read") => {
-                return self.call(py, |connection| {
-                    connection.begin_read_only()?;
-                    connection.guard();
-                    Ok(())
-                });
-            }
+            Some("read") => return self.begin_block(py, manyhands::Connection::begin_read_only),
             Some(_) => {
                 return Err(PyValueError::new_err(
                     "mode must be 'optimistic', 'immediate', 'read' or None",
                 ));
             }
         };
-        self.begin_block(py, begin)
+        self.begin_block(py, |connection| connection.execute(begin, &[]).map(drop))
     }
 
     /// Ends the transaction of `_begin` with COMMIT or ROLLBACK, and begins no other one.
@@ -271,10 +265,7 @@ impl Connection {
 
     /// Once an error has ended the transaction that was begun, nothing is executed before `rollback()`.
     fn _guard(&self, py: Python<'_>) -> PyResult<()> {
-        self.call(py, |connection| {
-            connection.guard();
-            Ok(())
-        })
+        self.begin_block(py, |_| Ok(()))
     }
 
     /// Calls `function` with this connection in a transaction, and commits it. After a conflict it is called
@@ -309,7 +300,7 @@ impl Connection {
         begin: &'static str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        slf.get().begin_block(py, begin)?;
+        slf.get().begin_block(py, |connection| connection.execute(begin, &[]).map(drop))?;
         let result = {
             let _stays = Stays::here();
             function.call1((slf,))
@@ -322,9 +313,13 @@ impl Connection {
         })
     }
 
-    fn begin_block(&self, py: Python<'_>, begin: &'static str) -> PyResult<()> {
+    fn begin_block(
+        &self,
+        py: Python<'_>,
+        begin: impl FnOnce(&mut manyhands::Connection) -> Result<(), manyhands::Error> + Send,
+    ) -> PyResult<()> {
         self.call(py, |connection| {
-            connection.execute(begin, &[])?;
+            begin(connection)?;
             connection.guard();
             Ok(())
         })

@@ -180,10 +180,12 @@ impl Engine {
     /// # Errors
     /// See `commit` and `roll_back`; and, for a commit, when an error has ended it already.
     pub(crate) fn end_block(&mut self, how: End) -> Result<(), Error> {
-        let checked = self.connection.check_guard();
-        self.connection.unguard();
         match how {
-            End::Commit => checked.and_then(|()| self.commit()),
+            End::Commit => {
+                let checked = self.connection.check_guard();
+                self.connection.unguard();
+                checked.and_then(|()| self.commit())
+            }
             End::Rollback => self.roll_back(),
         }
     }

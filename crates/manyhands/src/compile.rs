@@ -134,11 +134,9 @@ impl Connection {
         columns: &[String],
         prepared: &mut Prepared,
     ) {
-        let open = self.open();
-        open.compiler.listener.accept_plan(before, columns, prepared, |schema| {
-            !self.would_begin_own_snapshot()
-                && open.compiler.schema_number(&open.sqlite) == Some(schema)
-        });
+        let is_known_in =
+            |schema| !self.would_begin_own_snapshot() && self.schema_number() == Some(schema);
+        self.open().compiler.listener.accept_plan(before, columns, prepared, is_known_in);
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile

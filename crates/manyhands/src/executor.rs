@@ -102,16 +102,6 @@ impl Known {
     pub(crate) fn is_stale(&self) -> bool {
         self.statement.recompilations() != self.recompilations || self.rewriting.is_stale()
     }
-
-    /// True when SQLite has compiled it again once, for the values that were bound, and was told the same as when it was
-    /// compiled first.
-    fn has_only_another_plan(&self, heard: Facts) -> bool {
-        let Known { facts, statement, .. } = self;
-        statement.is_replanned()
-            && statement.recompilations() == self.recompilations + 1
-            && Facts { reads_untold: facts.reads_untold, ..heard } == *facts
-            && prepared::columns_digest(&prepared::column_names(statement)) == self.columns
-    }
 }
 
 /// The statements of a request, by the number of their text.
@@ -311,7 +301,7 @@ impl Executor {
         let internal = self.control.internal.swap(true, Ordering::Relaxed);
         let number = self.virtual_tables.schema_number(&self.connection);
         self.control.internal.store(internal, Ordering::Relaxed);
-        number
+        number.ok()?
     }
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.
@@ -462,8 +452,10 @@ impl Executor {
         *lock(&self.control.facts) = Facts::default();
         let result = run(&mut known.statement);
         let heard = core::mem::take(&mut *lock(&self.control.facts));
+        let Known { statement, recompilations, facts, .. } = &*known;
         // It is not stale if it has another plan, and nothing else: see `Listener::accept_plan`.
-        if known.has_only_another_plan(heard)
+        if prepared::has_only_another_plan(statement, *recompilations, facts, heard)
+            && prepared::columns_digest(&prepared::column_names(statement)) == known.columns
             && (known.schema.is_none() || known.schema == self.schema_number())
         {
             known.recompilations += 1;

@@ -80,17 +80,20 @@ impl Prepared {
         }
         self.certainty = None;
     }
+}
 
-    /// True when SQLite has compiled it again once, for the values that were bound, and was told the same as when it was
-    /// compiled first. `columns` are its columns' names before that.
-    fn has_only_another_plan(&self, heard: Heard, columns: &[String]) -> bool {
-        let Prepared { facts, statement, .. } = self;
-        statement.is_replanned()
-            && statement.recompilations() == self.recompilations + 1
-            && !facts.silent
-            && Facts { reads_untold: facts.reads_untold, ..heard.facts } == *facts
-            && column_names(statement)[..] == *columns
-    }
+/// True when SQLite has compiled a statement again once since `recompilations`, for the values that were bound, and has told the
+/// same facts as when it was compiled first.
+pub(crate) fn has_only_another_plan(
+    statement: &Statement,
+    recompilations: u32,
+    facts: &Facts,
+    heard: Facts,
+) -> bool {
+    statement.is_replanned()
+        && statement.recompilations() == recompilations + 1
+        && !facts.silent
+        && Facts { reads_untold: facts.reads_untold, ..heard } == *facts
 }
 
 /// Runs a statement to its end, and collects its rows. `columns` are its columns' names, which change
@@ -209,8 +212,11 @@ impl Listener {
         prepared: &mut Prepared,
         is_known_in: impl Fn(i64) -> bool,
     ) {
-        let heard = self.end(before);
-        if !prepared.has_only_another_plan(heard, columns) {
+        let heard = self.end(before).facts;
+        let Prepared { statement, recompilations, facts, .. } = &*prepared;
+        if !has_only_another_plan(statement, *recompilations, facts, heard)
+            || column_names(statement)[..] != *columns
+        {
             return;
         }
         let tables = if let Uses::Known(schema) = prepared.uses { schema } else { None };
@@ -296,10 +302,10 @@ impl Compiler {
         prepared.uses = Uses::Known(schema);
     }
 
-    /// The number of the schema `main` of this moment.
+    /// The number of the schema `main` of this moment; `None` when it cannot be read.
     pub(crate) fn schema_number(&self, connection: &sqlite::Connection) -> Option<i64> {
         let _own = self.hooks.own();
-        lock(&self.virtual_tables).schema_number(connection)
+        lock(&self.virtual_tables).schema_number(connection).ok()?
     }
 
     /// Compiles the first statement of `sql`. Returns it, if there is one, and its length in bytes.

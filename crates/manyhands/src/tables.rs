@@ -138,11 +138,7 @@ impl VirtualTables {
         &mut self,
         connection: &sqlite::Connection,
     ) -> Result<(&VirtualTables, Option<i64>), sqlite::Error> {
-        let schema = match &mut self.schema {
-            Some(schema) => schema,
-            none => none.insert(SchemaNumber::of(connection)?),
-        };
-        let now = schema.now()?;
+        let now = self.schema_number(connection)?;
         if now != self.version {
             self.version = None;
             self.names.clear();
@@ -172,12 +168,16 @@ impl VirtualTables {
         Ok((self, now))
     }
 
-    /// The number of the schema of this moment; `None` when it cannot be read.
-    pub(crate) fn schema_number(&mut self, connection: &sqlite::Connection) -> Option<i64> {
-        if self.schema.is_none() {
-            self.schema = SchemaNumber::of(connection).ok();
-        }
-        self.schema.as_mut()?.now().ok()?
+    /// The number of the schema of this moment.
+    pub(crate) fn schema_number(
+        &mut self,
+        connection: &sqlite::Connection,
+    ) -> Result<Option<i64>, sqlite::Error> {
+        let schema = match &mut self.schema {
+            Some(schema) => schema,
+            none => none.insert(SchemaNumber::of(connection)?),
+        };
+        schema.now()
     }
 
     fn add(&mut self, connection: &sqlite::Connection, sql: &str) -> Result<(), sqlite::Error> {

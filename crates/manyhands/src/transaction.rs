@@ -106,8 +106,6 @@ impl Connection {
     /// or ROLLBACK that succeeds takes this back too.
     pub fn guard(&mut self) {
         self.guarded = true;
-        // An earlier transaction's is not told again.
-        self.conflict = None;
     }
 
     /// Takes [`Connection::guard`] back.

@@ -38,6 +38,7 @@ impl Connection {
             self.release_turns();
         }
         if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
+            self.conflict = None;
             self.adopt_turns_of_blobs();
         }
         if changes_schema {
@@ -52,8 +53,7 @@ impl Connection {
     }
 
     pub(crate) fn schema_number(&self) -> Option<i64> {
-        let _own = self.own_statements();
-        self.sqlite().query_integer("PRAGMA main.schema_version").ok()
+        self.open().compiler.schema_number(self.sqlite())
     }
 
     /// The same, with the turn of the main database in hand.
