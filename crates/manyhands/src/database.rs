@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue, planted};
+use manyhands_queue::{Deadline, Queue, planted};
 use manyhands_sqlite::locks::Holder;
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
@@ -18,6 +18,7 @@ use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::idle::{IdleConnections, OpenConnection};
 use crate::ids::Counted;
+use crate::joining::join;
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::{Builder, Settings};
@@ -107,7 +108,9 @@ impl Database {
                  `vfs=`, or add `mode=ro` to read only",
             ));
         }
-        match DatabaseFile::open(path.clone(), connection, self.settings.timeout) {
+        let is_plain = self.mode == OpenMode::ReadWriteCreate && !self.uri;
+        let first = FirstConnection { connection, is_plain };
+        match DatabaseFile::open(path.clone(), first, self.settings.timeout) {
             Err(error) if error.may_make_no_queue() => {
                 tracing::warn!(%error, "the database is opened for reading only");
                 // By its path: SQLite refuses a URI that asks for more.
@@ -141,6 +144,14 @@ impl Database {
 /// Which file on this machine.
 pub(crate) type FileId = (u64, u64);
 
+/// The SQLite connection with which the file was opened and switched to WAL mode.
+#[derive(Debug)]
+pub(crate) struct FirstConnection {
+    pub(crate) connection: sqlite::Connection,
+    /// Opened as those of users are, so that one of them can have it.
+    pub(crate) is_plain: bool,
+}
+
 /// What the connections of this process to one database file share: membership in the queue, and the
 /// connection that executes batches.
 #[derive(Debug)]
@@ -155,6 +166,8 @@ pub(crate) struct DatabaseFile {
     /// Used by the leader only, so nobody ever waits for this lock. `None` until the first batch,
     /// and after an error that may have left it in an unknown state.
     executor: Mutex<Option<Executor>>,
+    /// Until the first user connects.
+    first: Mutex<Option<FirstConnection>>,
     /// A sync failed: this process writes no more to this file until it is opened anew.
     failed: AtomicBool,
     origin: Instant,
@@ -173,26 +186,27 @@ pub(crate) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// The process's shared part for the file that `connection` has open.
+    /// The process's shared part for the file that `first` has open. It waits for no lock of SQLite's where the
+    /// database is in WAL mode: a process that closes it may hold one for a while.
     pub(crate) fn open(
         path: PathBuf,
-        connection: sqlite::Connection,
+        first: FirstConnection,
         timeout: Duration,
     ) -> Result<FileHandle, Error> {
         let found = std::fs::metadata(&path)
             .map_err(|_| Error::new(ErrorKind::Replaced { path: path.clone() }))?;
         let id = (found.dev(), found.ino());
         registry::open(id, || {
-            let busy = BusyWait::install(&connection, timeout);
-            let queue = join(&path, &found, &connection, Deadline::after(timeout))?;
-            let executor = Executor::new(connection, busy, &queue)?;
+            BusyWait::install(&first.connection, timeout);
+            let queue = join(&path, &found, &first.connection, Deadline::after(timeout))?;
             Ok(DatabaseFile {
                 path,
                 id,
                 generation: sqlite::locks::generation(),
                 users: Users::new(0),
                 queue: RwLock::new(queue),
-                executor: Mutex::new(Some(executor)),
+                executor: Mutex::new(None),
+                first: Mutex::new(Some(first)),
                 failed: AtomicBool::new(false),
                 origin: Instant::now(),
                 in_place_ns: AtomicU64::new(0),
@@ -219,13 +233,19 @@ impl DatabaseFile {
         if let Some(open) = self.idle.take(settings) {
             return Ok(open);
         }
-        // ATTACH creates a file that does not exist only if the connection itself was opened so.
-        let connection = self.open_sqlite(OpenMode::ReadWriteCreate)?;
+        let first = lock(&self.first).take();
+        let (connection, first) = match first {
+            Some(FirstConnection { connection, is_plain: true }) => (connection, None),
+            // ATTACH creates a file that does not exist only if the connection itself was opened so.
+            first => (self.open_sqlite(OpenMode::ReadWriteCreate)?, first),
+        };
         let mut open = OpenConnection::new(connection, settings)?;
         open.take_over_checkpoints();
         // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
         // else. What fails here fails there again, and is told there.
         open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
+        // Not before: were it the last one, SQLite would remove the WAL, which the new one would make again.
+        drop(first);
         Ok(open)
     }
 
@@ -295,6 +315,11 @@ impl DatabaseFile {
         let tidies = self.is_in_place() || self.queue().is_in_place();
         self.idle.clear(tidies);
         self.checkpoint.close(tidies);
+        if let Some(first) = lock(&self.first).take()
+            && !tidies
+        {
+            first.connection.set(sqlite::Setting::NoCheckpointOnClose, true);
+        }
         if let Some(executor) = lock(&self.executor).take()
             && !tidies
         {
@@ -338,11 +363,12 @@ impl DatabaseFile {
         place.retire();
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
         let connection = self.open_sqlite(OpenMode::ReadWrite)?;
-        let busy = BusyWait::install(&connection, deadline.remaining());
+        BusyWait::install(&connection, deadline.remaining());
         let found = std::fs::metadata(&self.path)
             .map_err(|_| Error::new(ErrorKind::Replaced { path: self.path.clone() }))?;
         let queue = join(&self.path, &found, &connection, deadline)?;
-        *lock(&self.executor) = Some(Executor::new(connection, busy, &queue)?);
+        // It holds the old queue.
+        drop(lock(&self.executor).take());
         *place = Arc::clone(&queue);
         Ok(queue)
     }
@@ -459,42 +485,4 @@ impl ExecutorGuard<'_> {
     pub(crate) fn discard(mut self) {
         *self.guard = None;
     }
-}
-
-/// Joins the queue of the database. The first member switches the database to WAL mode.
-fn join(
-    path: &Path,
-    found: &std::fs::Metadata,
-    connection: &sqlite::Connection,
-    deadline: Deadline,
-) -> Result<Arc<Queue>, Error> {
-    let mut queue_path = path.as_os_str().to_owned();
-    queue_path.push("-hands");
-    let options = JoinOptions {
-        program: u64::from(sqlite::version_number().unsigned_abs()),
-        mode: found.mode() & 0o777,
-        owner: found.uid(),
-        group: found.gid(),
-        deadline,
-    };
-    let prepare = || switch_to_wal(path, connection).map_err(Box::new);
-    let joined = Queue::join(Path::new(&queue_path), &options, prepare);
-    let queue = joined.map_err(|error| match error {
-        JoinError::Preparation(error) => *error,
-        error => Error::new(ErrorKind::Join(error)),
-    })?;
-    queue.introduce("");
-    Ok(queue)
-}
-
-fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {
-    let mode = connection.query_text("PRAGMA journal_mode=WAL")?;
-    if mode != "wal" {
-        return Err(Error::refused(format!(
-            "{} cannot be switched to WAL mode, it stays in mode {mode}: Manyhands needs a file on a \
-             local disk",
-            path.display()
-        )));
-    }
-    Ok(())
 }

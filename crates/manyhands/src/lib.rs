@@ -37,6 +37,7 @@
 //! `recover` is what happens when a leader dies.
 
 mod database;
+mod joining;
 mod registry;
 mod idle;
 mod connection;

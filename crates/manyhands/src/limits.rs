@@ -6,6 +6,11 @@ use core::time::Duration;
 /// Long enough that only a stuck writer makes it pass.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a process waits for others that open or close the same database at the same moment, whatever its
+/// timeout: SQLite alone would not wait there, nor fail. Each of them takes some milliseconds, and a first one as
+/// long as another program lets it wait for the switch to WAL mode.
+pub(crate) const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Requests that one batch executes at most. At 3 us each a batch then takes as long as some syncs:
 /// a larger one would only make everybody in it wait.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 1024;

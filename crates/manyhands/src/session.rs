@@ -9,7 +9,7 @@ use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::database::DatabaseFile;
+use crate::database::{DatabaseFile, FirstConnection};
 use crate::mutex::lock;
 use crate::new_rowid;
 use crate::prepared::Prepared;
@@ -147,7 +147,8 @@ impl Connection {
             if mode == "wal" {
                 let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
                 if !connection.is_read_only() {
-                    let file = DatabaseFile::open(path, connection, self.settings.timeout)?;
+                    let first = FirstConnection { connection, is_plain: false };
+                    let file = DatabaseFile::open(path, first, self.settings.timeout)?;
                     found.insert(schema, file);
                 }
             }

@@ -11,6 +11,7 @@ mod isolation;
 mod leftovers;
 mod like_sqlite;
 mod neighbours;
+mod opening;
 mod pragmas;
 mod stage;
 mod surroundings;

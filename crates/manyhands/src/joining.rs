@@ -1,0 +1,52 @@
+//! How a process joins the queue of a database file.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue};
+use manyhands_sqlite as sqlite;
+
+use crate::Error;
+use crate::error::ErrorKind;
+use crate::limits;
+
+/// Joins the queue of the database at `path`, which is the file `found`. The first member switches the database to WAL
+/// mode.
+pub(crate) fn join(
+    path: &Path,
+    found: &std::fs::Metadata,
+    connection: &sqlite::Connection,
+    deadline: Deadline,
+) -> Result<Arc<Queue>, Error> {
+    let mut queue_path = path.as_os_str().to_owned();
+    queue_path.push("-hands");
+    let deadline = deadline.max(Deadline::after(limits::JOIN_PATIENCE));
+    let options = JoinOptions {
+        program: u64::from(sqlite::version_number().unsigned_abs()),
+        mode: found.mode() & 0o777,
+        owner: found.uid(),
+        group: found.gid(),
+        deadline,
+    };
+    let prepare = || switch_to_wal(path, connection).map_err(Box::new);
+    let joined = Queue::join(Path::new(&queue_path), &options, prepare);
+    let queue = joined.map_err(|error| match error {
+        JoinError::Preparation(error) => *error,
+        error => Error::new(ErrorKind::Join(error)),
+    })?;
+    queue.introduce("");
+    Ok(queue)
+}
+
+fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {
+    let mode = connection.query_text("PRAGMA journal_mode=WAL")?;
+    if mode != "wal" {
+        return Err(Error::refused(format!(
+            "{} cannot be switched to WAL mode, it stays in mode {mode}: Manyhands needs a file on a \
+             local disk",
+            path.display()
+        )));
+    }
+    Ok(())
+}
