@@ -75,6 +75,14 @@ pub(crate) struct Attributes {
     pub(crate) hooks: [Option<Callable>; 3],
 }
 
+fn durability_from_python(name: &str, value: &str) -> PyResult<Durability> {
+    match value {
+        "full" => Ok(Durability::Full),
+        "normal" => Ok(Durability::Normal),
+        _ => Err(PyValueError::new_err(format!("{name} must be 'full' or 'normal'"))),
+    }
+}
+
 /// Locks a mutex. What it guards is sound after a panic too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,7 +117,7 @@ impl Connection {
     #[pyo3(signature = (
         database, timeout = 60.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
         factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = String::new(),
-        durability = "full", transaction_mode = "auto", wal_bytes_limit = None
+        durability = "full", transaction_mode = "auto", wal_bytes_limit = None, durability_min = "normal"
     ))]
     #[expect(clippy::too_many_arguments, reason = "the standard module's")]
     fn __init__(
@@ -127,16 +135,14 @@ impl Connection {
         durability: &str,
         transaction_mode: &str,
         wal_bytes_limit: Option<u64>,
+        durability_min: &str,
     ) -> PyResult<()> {
         let _ = factory;
         let py = slf.py();
         let this = slf.get();
         let path = path_from_python(database)?;
-        let durability = match durability {
-            "full" => Durability::Full,
-            "normal" => Durability::Normal,
-            _ => return Err(PyValueError::new_err("durability must be 'full' or 'normal'")),
-        };
+        let durability = durability_from_python("durability", durability)?;
+        let durability_min = durability_from_python("durability_min", durability_min)?;
         let transaction_mode = match transaction_mode {
             "auto" => TransactionMode::Auto,
             "optimistic" => TransactionMode::Optimistic,
@@ -159,6 +165,7 @@ impl Connection {
             .timeout(timeout)
             .label(label)
             .durability(durability)
+            .durability_min(durability_min)
             .transaction_mode(transaction_mode)
             .wal_bytes_limit(wal_bytes_limit.unwrap_or(u64::MAX))
             .uri(uri);

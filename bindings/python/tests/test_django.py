@@ -437,6 +437,12 @@ def test_options(database: str, configure: Any) -> None:
         assert cursor.execute("PRAGMA synchronous").fetchone() == (1,)
         assert cursor.execute("PRAGMA cache_size").fetchone() == (77,)
         assert cursor.execute("PRAGMA foreign_keys").fetchone() == (1,)
+    configure(init_command="PRAGMA synchronous=NORMAL;")
+    with connection.cursor() as cursor:
+        assert cursor.execute("PRAGMA synchronous").fetchone() == (1,)
+    configure(durability_min="full", init_command="PRAGMA synchronous=OFF;")
+    with connection.cursor() as cursor:
+        assert cursor.execute("PRAGMA synchronous").fetchone() == (0,)
     configure(transaction_mode="sometimes")
     with pytest.raises(ImproperlyConfigured, match="'auto', 'optimistic' or 'immediate'"):
         connection.ensure_connection()

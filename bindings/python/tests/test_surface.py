@@ -320,6 +320,7 @@ def test_a_batch_is_all_or_none_and_returns_what_each_did(connection):
         {"timeout": float("nan")},
         {"timeout": float("inf")},
         {"durability": "off"},
+        {"durability_min": "off"},
         {"transaction_mode": "BEGIN"},
         {"isolation_level": "never"},
         {"autocommit": 2},

@@ -170,6 +170,32 @@ def test_a_transaction_that_cannot_commit_is_rolled_back(path):
     connection.close()
 
 
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_synchronous_is_each_connections_own(path, durability):
+    """It raised with `durability="normal"`, and had no effect with `full`."""
+
+    def level(connection):
+        return connection.execute("PRAGMA synchronous").fetchone()
+
+    one, other = connect(path, durability=durability), connect(path, durability=durability)
+    before = level(other)
+    one.execute("CREATE TABLE t (a)")
+    for argument, answer in {"OFF": 0, "NORMAL": 1, "FULL": 2, "EXTRA": 3}.items():
+        assert one.execute(f"PRAGMA synchronous = {argument}").fetchall() == []
+        assert level(one) == (answer,) and level(other) == before
+        one.execute("BEGIN")
+        one.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(manyhands.OperationalError, match="may not be changed inside a transaction"):
+            one.execute("PRAGMA synchronous = NORMAL")
+        one.commit()
+    one.close()
+    # The next one gets what it was opened with, kept connections too.
+    one = connect(path, durability=durability)
+    assert level(one) == before
+    one.close()
+    other.close()
+
+
 @pytest.mark.parametrize("mode", ["auto", "immediate"])
 def test_64_threads_with_implicit_transactions_meet_no_error(path, mode):
     """Read, compute, write back, commit: with sqlite3 this fails within milliseconds."""

@@ -243,11 +243,16 @@ fn settle_failed_commit(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use manyhands_sqlite::vfs::{CommitObserver, CommitStage};
+
     use super::*;
     use crate::Database;
     use crate::foreign_request::publish;
+    use crate::mutex::lock;
     use crate::observe::{Counted, Seen};
-    use crate::request::{Counts, Request};
+    use crate::request::{Counts, Request, Session};
 
     /// How many batches three waiting transactions that insert so many rows make, if the last commit took so long.
     fn batches_of(rows: u32, commit_time: Duration) -> u64 {
@@ -278,6 +283,63 @@ mod tests {
         serve(&file, lead, last, deadline).expect("batches are executed");
         assert!(waiting.iter().all(|it| it.stage() == Stage::Answered));
         queue.counters()[0] - before
+    }
+
+    /// Notes what the commits of batches do.
+    #[derive(Debug, Default)]
+    struct Stages(Mutex<Vec<&'static str>>);
+
+    impl CommitObserver for Stages {
+        fn on_commit(&self, stage: CommitStage) {
+            lock(&self.0).extend(match stage {
+                CommitStage::Written => Some("written"),
+                CommitStage::Synced => Some("synced"),
+                _ => None,
+            });
+        }
+    }
+
+    /// What the commits do of waiting requests of which these are to be synced.
+    fn stages_of(full: &[bool]) -> Vec<&'static str> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = Database::open(directory.path().join("app.db")).expect("opens");
+        let mut connection = database.connect().expect("a connection");
+        connection.execute("CREATE TABLE t (a)", &[]).expect("a table");
+        let file = connection.file.clone().expect("it has a queue");
+        let queue = file.queue();
+        let stages = Arc::<Stages>::default();
+        let observer = Arc::clone(&stages);
+        let mut executor = file.executor(&queue).expect("an executor");
+        executor.get().connection().observe_commits(observer).expect("observes");
+        drop(executor);
+        let publish_one = |&full: &bool| {
+            let session = Session { full, ..connection.session };
+            let mut request = Request::new(session, Counts::default(), None);
+            request.push("INSERT INTO t VALUES (1)", 0, &[]);
+            let mut bytes = Vec::new();
+            request::encode(&request, &mut bytes).expect("it is small");
+            publish(&queue, &bytes).expect("there is room")
+        };
+        let mut waiting: Vec<Published> = full.iter().map(publish_one).collect();
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let lead = queue.try_lead("").expect("nobody else leads");
+        serve(&file, lead, waiting.last_mut().expect("some"), deadline).expect("executes them");
+        assert!(waiting.iter().all(|it| it.stage() == Stage::Answered));
+        let rows = connection.query("SELECT count(*) FROM t", &[]).expect("reads");
+        assert_eq!(rows[0].get::<i64>(0).expect("a count"), full.len() as i64);
+        core::mem::take(&mut *lock(&stages.0))
+    }
+
+    /// `PRAGMA synchronous` is each connection's own: who asked for FULL is answered after a sync, whoever leads, and
+    /// whoever is before it in the queue; a batch of NORMAL ones is as cheap as SQLite's own commit.
+    #[test]
+    fn a_batch_is_synced_if_one_of_its_requests_asks_for_that() {
+        let (normal, full) = (&["written"][..], &["written", "synced"][..]);
+        assert_eq!(stages_of(&[false, false, false]), normal);
+        assert_eq!(stages_of(&[true, true]), full);
+        assert_eq!(stages_of(&[true, false, false]), full, "they are committed together");
+        assert_eq!(stages_of(&[false, false, true]), [normal, full].concat());
+        assert_eq!(stages_of(&[false, true, false, true]), [normal, full].concat());
     }
 
     /// Their owners execute the next ones meanwhile, beside the next batch.

@@ -76,7 +76,7 @@ impl Connection {
     ///
     /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
     pub fn foresee(&mut self, sql: &str, values: &[Value]) -> Option<Foreseen> {
-        if !self.is_plain()
+        if !self.is_plain_but_for_durability()
             || !self.may_travel()
             || self.writes_with_blob()
             || self.caution_of("BEGIN") != Some(true)

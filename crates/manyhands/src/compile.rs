@@ -9,9 +9,9 @@ use crate::certain::READS_SCHEMA;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
 use crate::optimistic::is_begin_concurrent;
-use crate::options::Durability;
 use crate::prepared::{Interrupted, Prepared, Spared, Uses};
 use crate::routing::Route;
+use crate::synchronous::is_synchronous;
 
 impl Connection {
     /// The parameters' names in a statement, with the sign before them (`:name`, `@name`, `$name`, `?5`);
@@ -145,19 +145,20 @@ impl Connection {
     /// # Errors
     /// As SQLite fails to compile it, and see [`Connection::escalate_first`]: the transaction may be over.
     pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        let compiled = match self.compile_for_now(sql) {
+        let (compiled, used) = match self.compile_for_now(sql) {
             Err(error) if self.is_cautious() && does_not_compile(&error) => {
                 self.escalate_first()?;
                 self.compile_for_now(sql)?
             }
             compiled => compiled?,
         };
-        if let Some(prepared) = &compiled.0 {
+        let compiled = compiled.map(|it| self.with_own_synchronous(it)).transpose()?;
+        if let Some(prepared) = &compiled {
             // Most settings are made when they are compiled.
             self.as_new &= prepared.facts.leaves_no_trace();
             self.keep_handlers(&prepared.facts);
         }
-        Ok(compiled)
+        Ok((compiled, used))
     }
 
     /// The same for a statement that changes no setting: the transaction stays where it is, and nothing is noted.
@@ -227,10 +228,6 @@ impl Connection {
         match prepared.facts.pragma.as_ref()?.0.as_str() {
             "journal_mode" => Some("PRAGMA main.journal_mode"),
             "locking_mode" => Some("PRAGMA main.locking_mode"),
-            // More durability than was asked for.
-            "synchronous" if self.settings.durability == Durability::Full => {
-                Some(Durability::Full.pragma())
-            }
             _ => None,
         }
     }
@@ -241,6 +238,7 @@ impl Connection {
         // works when it is compiled. A schema of this name may be a file next time.
         if !prepared.is_stale()
             && prepared.route != Route::Setting
+            && !is_synchronous(&prepared.facts)
             && !prepared.facts.pragma_of_no_file
         {
             let open = self.open_mut();

@@ -25,6 +25,7 @@ use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Facts, Route, TransactionStatement};
 use crate::row::{Outcome, Row, Tally};
+use crate::synchronous::SynchronousLevels;
 use crate::tables::TableSet;
 
 /// A connection to a [`crate::Database`], for one thread at a time.
@@ -71,6 +72,7 @@ pub struct Connection {
     /// See [`Connection::guard`].
     pub(crate) guarded: bool,
     pub(crate) session: Session,
+    pub(crate) synchronous: SynchronousLevels,
     /// Other connections would execute this session's writes differently: it executes them itself.
     pub(crate) particular: bool,
     /// Nothing was changed that the next user of the connection would notice.
@@ -110,6 +112,7 @@ impl Connection {
             conflict: None,
             guarded: false,
             session,
+            synchronous: SynchronousLevels::default(),
             particular: false,
             as_new: true,
             additions: Additions::default(),
@@ -264,6 +267,11 @@ impl Connection {
     /// True when a new connection would do as well: no transaction is open, no cursor, and nothing was changed
     /// about this one, such as a PRAGMA, a function or an attached database.
     pub fn is_plain(&self) -> bool {
+        self.is_plain_but_for_durability() && self.has_default_durability()
+    }
+
+    /// The same, whatever its commits survive.
+    pub(crate) fn is_plain_but_for_durability(&self) -> bool {
         self.as_new
             && !self.guarded
             && self.sqlite().transaction() == sqlite::Transaction::None
@@ -474,7 +482,8 @@ impl Drop for Connection {
         for (_, lead) in self.turns.drain(..) {
             lead.release();
         }
-        if self.is_plain()
+        if self.restore_durability()
+            && self.is_plain()
             && let (Some(file), Some(open)) = (&self.file, self.open.take())
         {
             file.idle.keep(&self.settings, open);

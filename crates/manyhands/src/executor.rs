@@ -352,17 +352,18 @@ impl Executor {
         if before == Some(session) {
             return Ok(());
         }
-        self.ids.note_setting();
-        self.connection.set(Setting::ForeignKeys, session.foreign_keys);
-        let recursive = if session.recursive_triggers { "ON" } else { "OFF" };
         let too_early = planted("visible-before-durable");
         let durability = if too_early { Durability::Normal } else { session.durability() };
         // Not through the cache: SQLite applies these when it compiles them.
         self.control.internal.store(true, Ordering::Relaxed);
-        let result = self
-            .connection
-            .execute(&format!("PRAGMA recursive_triggers={recursive}"))
-            .and_then(|()| self.connection.execute(durability.pragma()));
+        let mut result = self.connection.execute(durability.pragma());
+        if !before.is_some_and(|before| Session { full: session.full, ..before } == session) {
+            self.ids.note_setting();
+            self.connection.set(Setting::ForeignKeys, session.foreign_keys);
+            let recursive = if session.recursive_triggers { "ON" } else { "OFF" };
+            let pragma = format!("PRAGMA recursive_triggers={recursive}");
+            result = result.and_then(|()| self.connection.execute(&pragma));
+        }
         self.control.internal.store(false, Ordering::Relaxed);
         if result.is_err() {
             self.session = None;
@@ -383,7 +384,8 @@ impl Executor {
         if request.session.zone != sqlite::zone_digest() {
             return Executed::NotHere;
         }
-        if self.session != Some(request.session) && !planted("anybodys-settings") {
+        let fits = self.session.is_some_and(|batch| batch.executes(request.session));
+        if !fits && !planted("anybodys-settings") {
             return Executed::OtherSession;
         }
         self.limit((self.origin.elapsed() + budget).as_nanos() as u64);

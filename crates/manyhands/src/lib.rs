@@ -76,6 +76,7 @@ mod recover;
 mod checkpoint;
 mod wal_reader;
 mod session;
+mod synchronous;
 mod functions;
 mod hooks;
 mod switches;

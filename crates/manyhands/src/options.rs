@@ -7,7 +7,7 @@ use crate::limits;
 use crate::{Database, Error};
 
 /// What an acknowledged write survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Durability {
     /// SQLite's `synchronous=NORMAL`: the death of any process. A power cut may take the last
     /// commits away, and never makes the database inconsistent.
@@ -74,7 +74,10 @@ pub struct Builder {
 /// The choices that every connection of a [`Database`] starts with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    /// That of a connection that has not said otherwise; at least `durability_min`.
     pub(crate) durability: Durability,
+    /// What no connection goes below.
+    pub(crate) durability_min: Durability,
     pub(crate) timeout: Duration,
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
@@ -89,6 +92,7 @@ impl Builder {
             path: path.to_path_buf(),
             settings: Settings {
                 durability: Durability::Full,
+                durability_min: Durability::Normal,
                 timeout: limits::TIMEOUT,
                 foreign_keys: false,
                 label: String::new(),
@@ -102,9 +106,27 @@ impl Builder {
         }
     }
 
-    /// What an acknowledged write survives. Default: [`Durability::Full`].
+    /// What an acknowledged write survives, unless its connection has said otherwise by `PRAGMA synchronous`: `OFF` and
+    /// `NORMAL` are [`Durability::Normal`], `FULL` and `EXTRA` are [`Durability::Full`]. Default: [`Durability::Full`].
     pub fn durability(mut self, durability: Durability) -> Builder {
         self.settings.durability = durability;
+        self
+    }
+
+    /// What an acknowledged write survives at least, whatever `PRAGMA synchronous` says. Default:
+    /// [`Durability::Normal`], so that the PRAGMA decides.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use manyhands::{Database, Durability, params};
+    /// let path = directory.path().join("ledger.db");
+    /// let database = Database::builder(&path).durability_min(Durability::Full).open()?;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("PRAGMA synchronous = NORMAL", params![])?; // Its commits are synced all the same.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn durability_min(mut self, durability: Durability) -> Builder {
+        self.settings.durability_min = durability;
         self
     }
 
@@ -174,7 +196,8 @@ impl Builder {
     ///
     /// # Errors
     /// See [`Database::open`].
-    pub fn open(self) -> Result<Database, Error> {
+    pub fn open(mut self) -> Result<Database, Error> {
+        self.settings.durability = self.settings.durability.max(self.settings.durability_min);
         Database::open_with(&self)
     }
 }

@@ -7,6 +7,7 @@
 
 use core::ops::Range;
 
+use manyhands_queue::planted;
 use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,11 +16,12 @@ use crate::observe::{Counted, Seen, Shown};
 use crate::options::{Durability, Settings};
 
 /// The settings of the requester's session that change what its statements do. A batch executes
-/// requests of equal settings.
+/// requests of equal settings, but for the durability: see [`Session::executes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) foreign_keys: bool,
     pub(crate) recursive_triggers: bool,
+    /// Its commits are synced.
     pub(crate) full: bool,
     /// What 'localtime' means to it.
     pub(crate) zone: u32,
@@ -34,6 +36,13 @@ impl Session {
             full: settings.durability == Durability::Full,
             zone: manyhands_sqlite::zone_digest(),
         }
+    }
+
+    /// True when a batch with these settings may execute a request of that session. One that is synced is as good for
+    /// who asked for less.
+    pub(crate) fn executes(self, other: Session) -> bool {
+        let is_durable = self.full || !other.full || planted("full-in-a-normal-batch");
+        Session { full: self.full, ..other } == self && is_durable
     }
 
     pub(crate) fn durability(self) -> Durability {

@@ -81,6 +81,8 @@ pub(crate) struct Facts {
     pub(crate) session_function: bool,
     /// Name and argument of a PRAGMA, the name in lower case.
     pub(crate) pragma: Option<(String, Option<String>)>,
+    /// The schema that the PRAGMA names.
+    pub(crate) pragma_schema: Option<String>,
     /// The PRAGMA names the temp schema, or an attached database that is no file.
     pub(crate) pragma_of_no_file: bool,
     /// The authorizer was told nothing. So it is of VACUUM, and of what would make or remove something IF (NOT)
@@ -122,6 +124,7 @@ impl Facts {
                 self.reads_elsewhere |= elsewhere;
                 let name = action.first.unwrap_or_default().to_ascii_lowercase();
                 self.pragma = Some((name, action.second.map(str::to_string)));
+                self.pragma_schema = action.database.map(str::to_string);
             }
             ActionKind::Attach => self.attaches = true,
             ActionKind::Detach => (self.attaches, self.detaches) = (true, true),
@@ -269,7 +272,7 @@ pub(crate) fn in_fork(facts: &Facts, route: &Route, compiled: Compiled) -> InFor
 /// How a PRAGMA works that SQLite applies as soon as it is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
-    /// It is refused.
+    /// It is refused, or another one is compiled in its place (`synchronous.rs`).
     Never,
     /// It changes results, and so must wait until an open fork has moved to its turn.
     NotOnFork,
@@ -282,6 +285,7 @@ pub(crate) fn applied(facts: &Facts) -> Applied {
     let compiled = Compiled { read_only: true, explain: false };
     match route_pragma(facts, name, argument.as_deref(), compiled) {
         Route::Refuse(_) => Applied::Never,
+        Route::Setting if name == "synchronous" => Applied::Never,
         Route::Setting if !settles_nothing(name) => Applied::NotOnFork,
         _ => Applied::Anywhere,
     }
@@ -357,11 +361,7 @@ fn route_pragma(facts: &Facts, name: &str, argument: Option<&str>, compiled: Com
              IMMEDIATE to hold the turn for one transaction"
                 .to_string(),
         ),
-        ("synchronous", Some(_)) => Route::Refuse(
-            "PRAGMA synchronous is refused: writes of many connections are committed together; choose \
-             the durability when the database is opened"
-                .to_string(),
-        ),
+        ("synchronous", Some(_)) => Route::Setting,
         (name, Some(_)) if SETTINGS.contains(&name) => Route::Setting,
         (name, _) if TUNING.contains(&name) => Route::Own,
         _ if compiled.read_only => Route::Own,
@@ -380,6 +380,8 @@ pub(crate) fn makes_particular(pragma: &str) -> bool {
             | "busy_timeout"
             | "wal_autocheckpoint"
             | "cell_size_check"
+            // It travels with each request too.
+            | "synchronous"
             // ALTER TABLE alone goes by it, which runs on its own connection.
             | "legacy_alter_table"
     )
@@ -472,13 +474,13 @@ mod tests {
         check("foreign_keys", Some("on"), READING, Route::Setting);
         check("cache_size", Some("-4000"), READING, Route::Own);
         check("wal_checkpoint", None, WRITING, Route::Turn);
-        for (name, argument) in
-            [("journal_mode", "delete"), ("locking_mode", "exclusive"), ("synchronous", "off")]
-        {
+        for (name, argument) in [("journal_mode", "delete"), ("locking_mode", "exclusive")] {
             let refused = route(&pragma(name, Some(argument)), READING);
             assert!(matches!(refused, Route::Refuse(_)), "{name}={argument}: {refused:?}");
             let own = Facts { pragma_of_no_file: true, ..pragma(name, Some(argument)) };
             assert_eq!(route(&own, READING), Route::Own, "{name}={argument} in the temp schema");
         }
+        check("synchronous", Some("off"), READING, Route::Setting);
+        assert_eq!(applied(&pragma("synchronous", Some("off"))), Applied::Never);
     }
 }

@@ -60,6 +60,7 @@ impl Connection {
         }
         if facts.attaches {
             self.attached = self.find_attached()?;
+            self.forget_levels_of_detached()?;
         }
         Ok(())
     }

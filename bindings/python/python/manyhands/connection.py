@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         durability: str = "full",
         transaction_mode: str = "auto",
         wal_bytes_limit: Optional[int] = None,
+        durability_min: str = "normal",
     ) -> Connection: ...
 
     @overload
@@ -141,11 +142,12 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :param autocommit: ``LEGACY_TRANSACTION_CONTROL``: as ``isolation_level`` says. ``True``: SQLite's own
         autocommit. ``False``: a transaction is always open.
 
-    And four that ``sqlite3`` does not have:
+    And five that ``sqlite3`` does not have:
 
     :param label: a name for the connection, shown to others who wait for it: up to 40 bytes.
     :param durability: what a write survives when its call has returned: ``"full"``, also a power cut;
-        ``"normal"``, the death of any process.
+        ``"normal"``, the death of any process. It is the default of ``PRAGMA synchronous``, which each connection
+        may set as in ``sqlite3``: ``OFF`` and ``NORMAL`` mean ``"normal"``, ``FULL`` and ``EXTRA`` mean ``"full"``.
     :param transaction_mode: what a plain ``BEGIN`` means. ``"auto"``: the transaction blocks nobody while it
         only writes, and takes the turn from the moment its caller would see something; it never conflicts.
         ``"optimistic"``: it blocks nobody, and its commit raises :class:`ConflictError` when others have
@@ -154,6 +156,8 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :param wal_bytes_limit: how many bytes of the WAL a reader that does not end may keep from being reused
         before writes wait for it, up to ``timeout``, and then raise :class:`LockTimeout`, which names it.
         Each process that writes needs the limit. Default: ``None``, none.
+    :param durability_min: what a write survives at least, whatever ``PRAGMA synchronous`` says: ``"full"`` or
+        ``"normal"``.
     :raises OperationalError: when the file cannot be opened.
     :raises ValueError: for an argument that has no meaning.
     """

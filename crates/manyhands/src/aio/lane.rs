@@ -32,7 +32,7 @@ impl Worker {
 
     /// A connection that is as new.
     pub(crate) fn connection(&mut self) -> Result<&mut Connection, Error> {
-        let kept = self.connection.take().filter(begin_anew);
+        let kept = self.connection.take().and_then(begin_anew);
         let connection = match kept {
             Some(connection) => connection,
             None => self.database.connect()?,
@@ -50,15 +50,16 @@ impl Worker {
     }
 }
 
-/// Makes a connection as a new one, for somebody else; false when it cannot be.
-fn begin_anew(connection: &Connection) -> bool {
+/// Makes a connection as a new one, for somebody else; `None` when it cannot be.
+fn begin_anew(mut connection: Connection) -> Option<Connection> {
     let as_new = connection.as_new
+        && connection.restore_durability()
         && connection.turns.is_empty()
         && connection.sqlite().transaction() == sqlite::Transaction::None;
     if as_new {
         connection.open().forget_session();
     }
-    as_new
+    as_new.then_some(connection)
 }
 
 /// A bounded number of threads for jobs.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use manyhands::{Connection, Database, Durability, Value, params};
+use manyhands::{Connection, Database, Value, params};
 use manyhands_sqlite as sqlite;
 use sqlite::{OpenMode, Step};
 
@@ -473,10 +473,6 @@ fn what_is_answered_in_own_words() {
     check(" -- only a comment", &["no SQL statement"]);
     check(";", &["no SQL statement"]);
     check("SELECT 1; SELECT 2", &["more than one statement", "execute_script"]);
-    let builder = Database::builder(stage.path()).durability(Durability::Normal);
-    let mut normal = connect(&builder.open().expect("opens"));
-    let refused = normal.execute("PRAGMA synchronous = FULL", params![]);
-    stage::refused(refused, &["refused", "when the database is opened"]);
     connection.execute_script("; -- nothing\n ;").expect("a script may be empty");
 }
 
@@ -510,9 +506,6 @@ fn modes_that_stay() {
     check("PRAGMA journal_mode = DELETE", &["wal"]);
     check("PRAGMA main.journal_mode = MEMORY", &["wal"]);
     check("PRAGMA locking_mode = EXCLUSIVE", &["normal"]);
-    check("PRAGMA synchronous = OFF", &[]);
-    check("PRAGMA synchronous = normal", &[]);
-    assert_eq!(stage::number(&mut connection, "PRAGMA synchronous"), 2);
     connection.execute("BEGIN", params![]).expect("begins");
     stage::execute(&mut connection, stage::INSERT);
     let rows = connection.query("PRAGMA journal_mode = OFF", params![]).expect("answers");

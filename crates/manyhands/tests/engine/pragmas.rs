@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use manyhands::{Connection, Database, TransactionMode, params};
+use manyhands::{Connection, Database, Durability, TransactionMode, params};
 
 use crate::stage::{self, INSERT, Stage, connect, execute, items};
 
@@ -82,6 +82,51 @@ fn modes_of_the_temp_schema_and_of_attached_memory() {
     execute(&mut connection, "DETACH m");
     execute(&mut connection, "DETACH other");
     execute(&mut connection, &format!("ATTACH '{}' AS m", other.display()));
-    let refused = connection.query("PRAGMA m.synchronous = off", params![]);
-    stage::refused(refused, &["refused"]);
+    execute(&mut connection, "PRAGMA m.synchronous = extra");
+    assert_eq!(number(&mut connection, "PRAGMA m.synchronous"), 3);
+    execute(&mut connection, "PRAGMA m.synchronous = off");
+    assert_eq!(number(&mut connection, "PRAGMA m.synchronous"), 0);
+    assert_eq!(number(&mut connection, "PRAGMA synchronous"), 2);
+    execute(&mut connection, "DETACH m");
+    execute(&mut connection, &format!("ATTACH '{}' AS m", other.display()));
+    assert_eq!(number(&mut connection, "PRAGMA m.synchronous"), 2, "that of a new one");
+}
+
+/// `PRAGMA synchronous` was refused, or had no effect. Django's `init_command`, Rails and most guides set it.
+#[test]
+fn synchronous_is_each_connections_own() {
+    let stage = Stage::new();
+    let database = stage.database_with_items();
+    let level = |connection: &mut Connection| integers(connection, "PRAGMA synchronous")[0];
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    for (argument, answer) in [("OFF", 0), ("NORMAL", 1), ("1", 1), ("FULL", 2), ("EXTRA", 3)] {
+        execute(&mut one, &format!("PRAGMA synchronous = {argument}"));
+        assert_eq!(level(&mut one), answer, "{argument}");
+        execute(&mut one, INSERT);
+        assert_eq!(level(&mut one), answer, "after a write");
+        assert_eq!(level(&mut other), 2, "another connection");
+    }
+    for sql in ["PRAGMA synchronous = NORMAL", "PRAGMA main.synchronous = 0"] {
+        for begin in ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"] {
+            execute(&mut one, begin);
+            let refused = one.query(sql, params![]);
+            let words = ["Safety level may not be changed inside a transaction"];
+            assert!(stage::refused(refused, &words).code().is_some_and(|it| it.0 == 1), "{begin}");
+            execute(&mut one, INSERT);
+            assert_eq!(level(&mut one), 3, "in a transaction");
+            execute(&mut one, if begin == "SAVEPOINT s" { "RELEASE s" } else { "COMMIT" });
+        }
+    }
+    // The next user of the connection finds what the database was opened with.
+    execute(&mut one, "PRAGMA synchronous = OFF");
+    drop((one, other));
+    assert_eq!(level(&mut connect(&database)), 2);
+    let normal = Database::builder(stage.path()).durability(Durability::Normal);
+    let normal = normal.open().expect("opens");
+    for _ in 0..2 {
+        let mut connection = connect(&normal);
+        assert_eq!(level(&mut connection), 1);
+        execute(&mut connection, "PRAGMA synchronous = FULL");
+        assert_eq!(level(&mut connection), 2);
+    }
 }

@@ -104,6 +104,11 @@ pub const BUGS: &[Bug] = &[
         "a request is executed with the settings of another session",
         &["test manyhands like_sqlite::in_the_queue"],
     ),
+    slow(
+        "full-in-a-normal-batch",
+        "a batch that is not synced executes a request that asks for a sync",
+        &["test manyhands a_batch_is_synced"],
+    ),
     slow("no-checkpoints", "the leader never checkpoints", &[MEMORY]),
     quick(
         "taken-is-lost",

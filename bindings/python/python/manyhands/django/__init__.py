@@ -20,7 +20,9 @@ What ``OPTIONS`` may hold besides what Django's SQLite backend takes:
     ``OperationalError`` when something that the block has read is no longer so.
 ``durability``
     What a commit survives: ``"full"``, the default, also a power cut; ``"normal"``, the death of any
-    process.
+    process. ``PRAGMA synchronous`` in ``init_command`` says the same, as in Django's own backend.
+``durability_min``
+    What a commit survives at least, whatever ``PRAGMA synchronous`` says: ``"normal"`` by default.
 ``label``
     A name for the connection, shown to others who wait for it: up to 40 bytes.
 ``wal_bytes_limit``

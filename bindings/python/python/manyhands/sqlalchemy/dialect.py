@@ -29,7 +29,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.util import await_only
 
 # Keywords of connect() that a URL may carry, besides those of the stock dialect.
-_URL_KEYWORDS = ("label", "durability", "transaction_mode")
+_URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode")
 
 # Levels whose transactions the dialect begins itself, before their first statement, as blocks of the driver: once an
 # error has ended one, nothing is executed before its rollback.

@@ -385,9 +385,8 @@ fn a_refused_setting_has_not_worked() {
         let rows = one.query(&format!("PRAGMA {pragma}"), params![]).expect("reads");
         assert_eq!(rows[0].values()[0], expected, "{refused}");
     };
-    let full = || Value::Integer(2);
-    check(&mut one, "synchronous", "PRAGMA synchronous = OFF", full());
-    check(&mut one, "synchronous", "SELECT 1; PRAGMA synchronous = OFF", full());
+    let full = Value::Integer(2);
+    check(&mut one, "synchronous", "SELECT 1; PRAGMA synchronous = OFF", full);
     let normal = Value::from("normal".to_string());
     check(&mut one, "locking_mode", "PRAGMA locking_mode = EXCLUSIVE", normal);
     let on = Value::Integer(1);
