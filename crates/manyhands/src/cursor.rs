@@ -403,13 +403,12 @@ impl State {
             running.statement.step()
         };
         self.paused = pinned.map(|guard| guard.pause());
+        // Of an empty result too: SQLite may have compiled the statement anew, for another schema.
+        if stepped.is_ok() && running.is_stale() {
+            self.columns = prepared::column_names(&running.statement);
+        }
         match stepped {
-            Ok(Step::Row) => {
-                if running.is_stale() {
-                    self.columns = prepared::column_names(&running.statement);
-                }
-                Ok(true)
-            }
+            Ok(Step::Row) => Ok(true),
             Ok(Step::Done) => {
                 self.end();
                 Ok(false)

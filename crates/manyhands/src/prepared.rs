@@ -106,13 +106,17 @@ pub(crate) fn fetch_all(
     let before = statement.recompilations();
     statement.bind_all(values.iter().map(Value::as_ref))?;
     let mut rows = Vec::new();
-    while statement.step()? == Step::Row {
+    loop {
+        let step = statement.step()?;
+        // Of an empty result too.
         if rows.is_empty() && statement.recompilations() != before {
             *columns = column_names(statement);
         }
+        if step == Step::Done {
+            return Ok(rows);
+        }
         rows.push(Row::new(Arc::clone(columns), statement.row()));
     }
-    Ok(rows)
 }
 
 /// A number that differs when the columns of a statement differ; 0 for none. It travels with a request, so
