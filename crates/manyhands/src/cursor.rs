@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::thread::{self, ThreadId};
 
 use manyhands_sqlite::{self as sqlite, Paused, Pinned, Step, Value, pin};
 
@@ -27,7 +28,18 @@ pub struct Cursor(Arc<CursorState>);
 
 /// What a cursor shares with its connection, and with the log of the transaction that it belongs to.
 #[derive(Debug)]
-pub(crate) struct CursorState(Mutex<State>);
+pub(crate) struct CursorState {
+    state: Mutex<State>,
+    draining: Mutex<Draining>,
+}
+
+/// A function of the application's, called while its connection drains the cursor, may drop the cursor: a garbage
+/// collector runs anywhere. Its thread has the state locked then, and would wait for itself.
+#[derive(Debug, Default)]
+struct Draining {
+    by: Option<ThreadId>,
+    dropped_meanwhile: bool,
+}
 
 #[derive(Debug)]
 struct State {
@@ -166,7 +178,7 @@ impl Connection {
             self.put_back(prepared);
             return Err(Error::from(error));
         }
-        let cursor = Arc::new(CursorState(Mutex::new(State {
+        let cursor = Arc::new(CursorState::new(State {
             columns: Arc::clone(&prepared.columns),
             paused: self.pin_next().map(|pinned: Pinned| pin(pinned).pause()),
             running: None,
@@ -178,7 +190,7 @@ impl Connection {
             seen_ahead: 0,
             dropped: false,
             ended: false,
-        })));
+        }));
         if logged {
             self.log_cursor(&prepared, values, &cursor);
         }
@@ -240,7 +252,7 @@ impl Cursor {
 
     /// Rows that are there already.
     fn of_rows(columns: Arc<[String]>, rows: Vec<Row>) -> Cursor {
-        Cursor(Arc::new(CursorState(Mutex::new(State {
+        Cursor(Arc::new(CursorState::new(State {
             running: None,
             listener: Listener::default(),
             home: Arc::default(),
@@ -252,7 +264,7 @@ impl Cursor {
             seen_ahead: 0,
             dropped: false,
             ended: false,
-        }))))
+        })))
     }
 
     /// The columns' names.
@@ -263,17 +275,24 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        // The log still knows what was shown.
-        let mut state = self.0.lock();
-        state.end();
-        state.waiting.clear();
-        state.dropped = true;
+        {
+            let mut draining = lock(&self.0.draining);
+            if draining.by == Some(thread::current().id()) {
+                draining.dropped_meanwhile = true;
+                return;
+            }
+        }
+        self.0.lock().let_go();
     }
 }
 
 impl CursorState {
+    fn new(state: State) -> CursorState {
+        CursorState { state: Mutex::new(state), draining: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
     }
 
     /// What it has shown until now, and the beginning of that.
@@ -299,15 +318,26 @@ impl CursorState {
 
     fn drain(&self, bytes_max: usize) -> Result<(), Error> {
         let mut state = self.lock();
+        lock(&self.draining).by = Some(thread::current().id());
+        let drained = state.drain(bytes_max);
+        if core::mem::take(&mut *lock(&self.draining)).dropped_meanwhile {
+            state.let_go();
+        }
+        drained
+    }
+}
+
+impl State {
+    fn drain(&mut self, bytes_max: usize) -> Result<(), Error> {
         let mut bytes = 0;
-        while state.running.is_some() {
-            match state.fetch() {
+        while self.running.is_some() {
+            match self.fetch() {
                 Ok(Some(row)) => {
                     bytes += row.bytes();
-                    state.waiting.push_back(row);
+                    self.waiting.push_back(row);
                 }
                 Ok(None) => {}
-                Err(error) => state.failed = Some(error),
+                Err(error) => self.failed = Some(error),
             }
             if bytes > bytes_max {
                 return Err(Error::refused(format!(
@@ -318,9 +348,7 @@ impl CursorState {
         }
         Ok(())
     }
-}
 
-impl State {
     fn next_row(&mut self) -> Result<Option<Row>, Error> {
         let next = match self.waiting.pop_front() {
             Some(row) => Ok(Some(row)),
@@ -425,6 +453,13 @@ impl State {
             self.end();
             self.failed = Some(Error::from(sqlite::Error::from_code(sqlite::Code::INTERRUPT.0)));
         }
+    }
+
+    /// Its caller reads no more. The log still knows what was shown.
+    fn let_go(&mut self) {
+        self.end();
+        self.waiting.clear();
+        self.dropped = true;
     }
 
     /// Ends the statement, and gives it back.

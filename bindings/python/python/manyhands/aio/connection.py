@@ -75,13 +75,14 @@ class Connection:
     def __del__(self) -> None:
         session = getattr(self, "_session", None)
         if session is not None and session.state is State.OPEN:
+            # First, since a warning may be an error.
+            session.abandon()
             warnings.warn(
                 f"{self!r} was deleted before being closed: use `async with`, or `await close()`",
                 ResourceWarning,
                 source=self,
                 stacklevel=2,
             )
-            session.abandon()
 
     async def _open(self) -> Connection:
         if self._session.state is State.NEW:
@@ -90,13 +91,13 @@ class Connection:
 
     async def close(self) -> None:
         """Closes the connection after all calls made before, and rolls back an open transaction."""
-        closed = self.stop()
+        closed = self._session.close()
         if closed is not None:
             await closed
 
     def stop(self) -> Optional[asyncio.Future[None]]:
-        """:meth:`close` without waiting for it. Prefer ``async with``, or ``await close()``."""
-        return self._session.close()
+        """:meth:`close` without waiting for it, also in a finalizer. Prefer ``async with``, or ``await close()``."""
+        return self._session.close(by_chore=True)
 
     @property
     def _conn(self) -> NativeConnection:

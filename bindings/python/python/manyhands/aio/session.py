@@ -12,6 +12,7 @@ import asyncio
 import threading
 from collections import deque
 from enum import Enum
+from functools import partial
 from typing import Any, Callable, Deque, Dict, Generic, List, Optional, Tuple, TypeVar
 
 from ..dbapi2 import Connection as NativeConnection
@@ -58,6 +59,7 @@ class Session:
 
     async def open(self) -> None:
         """Opens the native connection, so that a database that cannot be opened is an error here."""
+        Process.chores.start()
         self.state = State.OPEN
         try:
             await self.call(lambda native: None, reads=True)
@@ -69,8 +71,11 @@ class Session:
                 self.close()
             raise
 
-    def close(self) -> Optional[asyncio.Future[None]]:
-        """Closes it after all calls made before; what to wait for, if there is a loop and anything to close."""
+    def close(self, by_chore: bool = False) -> Optional[asyncio.Future[None]]:
+        """Closes it after all calls made before; what to wait for, if there is a loop and anything to close.
+
+        :param by_chore: takes no lock, since a finalizer may be what closes it.
+        """
         if self.state is not State.OPEN:
             return None
         self.state = State.CLOSING
@@ -79,17 +84,18 @@ class Session:
             future.add_done_callback(self._note_closed)
         except RuntimeError:
             future = None
-        self._submit(_Call(None, future, reads=True))
+        call: _Call[None] = _Call(None, future, reads=True)
+        if by_chore:
+            Process.chores.append(partial(self._submit, call))
+        else:
+            self._submit(call)
         return future
 
     def abandon(self) -> None:
-        """Closes it in a thread, when nobody can wait for that."""
-        if self._native is not None:
-            try:
-                Process.threads.readers.submit(self._native.close)
-            except RuntimeError:
-                # The interpreter ends.
-                pass
+        """Closes it in a thread, when nobody can wait for that. A finalizer's: it takes no lock."""
+        native = self._native
+        if native is not None:
+            Process.chores.append(lambda: Process.threads.readers.submit(native.close))
 
     def check(self) -> None:
         """Raises what calls raise before it was opened, and after it was closed."""

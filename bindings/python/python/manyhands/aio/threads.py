@@ -6,7 +6,8 @@ import os
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Dict
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Callable, Dict
 
 if TYPE_CHECKING:
     from .session import Session
@@ -57,16 +58,55 @@ class Idle:
             oldest.give_back()
 
 
+class Chores:
+    """What finalizers, and code that they may call, leave to be done by a thread.
+
+    The garbage collector calls a finalizer wherever a thread allocates something, also while that thread holds a lock
+    of ours, of a pool, or of the application's. A finalizer that takes a lock can wait for its own thread, for ever.
+    So it only appends a chore here: of all queues only ``SimpleQueue`` may be appended to by a finalizer.
+    """
+
+    def __init__(self) -> None:
+        self._chores: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._is_started = False
+
+    def start(self) -> None:
+        """Starts the thread, if it does not run yet. Not for finalizers."""
+        with self._lock:
+            if not self._is_started:
+                # A daemon: it holds up no exit of the interpreter.
+                threading.Thread(target=self._work_off, name="manyhands-chores", daemon=True).start()
+                self._is_started = True
+
+    def append(self, chore: Callable[[], object]) -> None:
+        """Leaves something to the thread. It takes no lock."""
+        self._chores.put(chore)
+
+    def _work_off(self) -> None:
+        while True:
+            chore = self._chores.get()
+            try:
+                chore()
+            except RuntimeError:
+                # The interpreter ends: the pools take nothing any more.
+                pass
+            # Until the next one comes it keeps nothing alive.
+            del chore
+
+
 class Process:
     """What belongs to this process: a child that ``fork()`` makes begins with its own."""
 
     threads = Threads()
     idle = Idle()
+    chores = Chores()
 
 
 def _begin_in_child() -> None:
     Process.threads = Threads()
     Process.idle = Idle()
+    Process.chores = Chores()
 
 
 os.register_at_fork(after_in_child=_begin_in_child)
