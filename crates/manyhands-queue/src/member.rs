@@ -8,6 +8,7 @@
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -28,6 +29,8 @@ pub(crate) struct MemberFile {
     /// In a forked child `fork` has closed it.
     file: ManuallyDrop<File>,
     generation: u64,
+    /// The number is no longer ours.
+    abandoned: AtomicBool,
 }
 
 impl MemberFile {
@@ -35,7 +38,17 @@ impl MemberFile {
         if !fork::register(file.as_raw_fd()) {
             return Err(io::Error::other("this process has 1024 databases open already"));
         }
-        Ok(MemberFile { file: ManuallyDrop::new(file), generation: fork::generation() })
+        Ok(MemberFile {
+            file: ManuallyDrop::new(file),
+            generation: fork::generation(),
+            abandoned: AtomicBool::new(false),
+        })
+    }
+
+    /// Somebody else has closed the descriptor: nothing is done with its number any more.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        fork::unregister(self.file.as_raw_fd());
     }
 
     /// True in a child that got this from its parent by `fork()`.
@@ -54,7 +67,7 @@ impl Deref for MemberFile {
 
 impl Drop for MemberFile {
     fn drop(&mut self) {
-        if self.is_inherited() {
+        if self.is_inherited() || self.abandoned.load(Ordering::Relaxed) {
             return;
         }
         // By hand and not by closing: a child that is forked just before the close would keep them.

@@ -72,6 +72,12 @@ impl Queue {
         self.region.is_inherited()
     }
 
+    /// True when somebody in this process has closed the queue file's descriptor, and with it the membership. Costs a
+    /// system call.
+    pub fn is_lost(&self) -> bool {
+        self.region.is_lost()
+    }
+
     /// False when this queue must be left and joined anew: its file was overwritten or deleted.
     pub fn is_sound(&self) -> bool {
         self.region.is_sound()

@@ -15,6 +15,7 @@
 
 use core::mem::offset_of;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -56,6 +57,8 @@ pub(crate) struct Region {
     member: u16,
     /// As this process's own pid namespace counts.
     pid: u32,
+    /// See [`Region::is_lost`]. Of this process alone.
+    lost: AtomicBool,
 }
 
 // SAFETY: the mapping is shared between processes by design: all of it is atomics.
@@ -145,6 +148,7 @@ impl Region {
             inode: metadata.ino(),
             member: 0,
             pid: std::process::id(),
+            lost: AtomicBool::new(false),
         };
         let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
         let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
@@ -182,13 +186,31 @@ impl Region {
         member::any_other_lives(&self.file).unwrap_or(true)
     }
 
+    /// True when somebody in this process has closed the file's descriptor, and with it this membership: the number
+    /// may be another file's by now. It stays so.
+    pub(crate) fn is_lost(&self) -> bool {
+        if self.is_inherited() || self.lost.load(Ordering::Relaxed) {
+            return !self.is_inherited();
+        }
+        let is_ours =
+            |found: std::fs::Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
+        let is_lost = !self.file.metadata().is_ok_and(is_ours);
+        if is_lost && !self.lost.swap(true, Ordering::Relaxed) {
+            self.file.abandon();
+        }
+        is_lost
+    }
+
     /// True in a child that got this region from its parent by `fork()`.
     pub(crate) fn is_inherited(&self) -> bool {
         self.file.is_inherited()
     }
 
-    /// False when the file must be left: it was overwritten, or somebody declared it retired.
+    /// False when the file must be left: it was overwritten, or somebody declared it retired, or the membership was lost.
     pub(crate) fn is_sound(&self) -> bool {
+        if self.lost.load(Ordering::Relaxed) {
+            return false;
+        }
         let identity = &self.shared().header.identity.0;
         identity.magic.load(Ordering::Relaxed) == MAGIC
             && identity.layout.load(Ordering::Relaxed) == LAYOUT
@@ -199,10 +221,7 @@ impl Region {
     /// this process alone by now, see `manyhands_sigbus`.
     pub(crate) fn retire(&self) {
         self.shared().header.identity.0.retired.store(1, Ordering::Relaxed);
-        // An application that closes descriptors which it did not open may have another file there by now.
-        let is_ours =
-            |found: std::fs::Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
-        if !self.is_inherited() && self.file.metadata().is_ok_and(is_ours) {
+        if !self.is_inherited() && !self.is_lost() {
             // Who cannot be told finds out by itself.
             let _ = self.file.write_all_at(&1u64.to_ne_bytes(), RETIRED_AT);
         }
@@ -223,7 +242,8 @@ impl Drop for Region {
         // The last member takes the file away. It waits a little for others who join or leave; after
         // that the file stays: it is only litter.
         let deadline = Deadline::after(LEAVE_WAIT);
-        if let Ok(true) = wait_for_join_lock(&self.file, LockKind::Exclusive, deadline)
+        if !self.is_lost()
+            && let Ok(true) = wait_for_join_lock(&self.file, LockKind::Exclusive, deadline)
             && let Ok(false) = member::any_other_lives(&self.file)
             && self.is_in_place()
         {

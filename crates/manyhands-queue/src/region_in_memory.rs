@@ -66,6 +66,10 @@ impl Region {
         false
     }
 
+    pub(crate) fn is_lost(&self) -> bool {
+        false
+    }
+
     pub(crate) fn is_sound(&self) -> bool {
         self.shared().header.identity.0.retired.load(Ordering::Relaxed) == 0
     }

@@ -73,6 +73,11 @@ impl Code {
         self.0 == ffi::SQLITE_BUSY
     }
 
+    /// `SQLITE_IOERR` and its extended codes.
+    pub fn is_io_error(self) -> bool {
+        self.primary() == ffi::SQLITE_IOERR
+    }
+
     /// `SQLITE_INTERRUPT`.
     pub fn is_interrupt(self) -> bool {
         self.primary() == ffi::SQLITE_INTERRUPT

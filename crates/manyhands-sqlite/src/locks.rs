@@ -13,8 +13,8 @@
 //! - *managed file*: a database or -shm file, known by device and inode. -wal, journals and
 //!   temporary files are not: nobody locks them, and closing them harms nobody.
 //! - *live* and *parked* descriptor: SQLite has it open; SQLite has closed it and we kept it.
-//! - *canonical descriptor*: the one descriptor of a managed file on which all its locks are held;
-//!   SQLite never sees it.
+//! - *canonical descriptor*: the one descriptor of a managed file on which all its locks are held, and of which
+//!   nobody makes a mapping.
 //! - *foreign*: belonging to a stock copy.
 //!
 //! What always holds:
@@ -36,13 +36,14 @@
 //!
 //! What can go wrong:
 //! - A connection of our copy opened before [`install`] keeps POSIX locks. Install first.
-//! - Without /proc no database opens: canonical descriptors come from there.
+//! - Where /proc is not mounted, a canonical descriptor comes from the file's path, and is refused if that leads elsewhere
+//!   meanwhile.
 //! - A database named `x-wal` or `x-journal` beside a file `x` is taken for a WAL and keeps POSIX
 //!   locks.
 //! - A bare `clone` runs no `pthread_atfork` handler and hands locks to the child. So does `vfork`,
 //!   until its `exec`.
 //! - Code that closes descriptors it does not own (`closefrom(3)`) takes our locks away, as it does
-//!   with any SQLite.
+//!   with any SQLite. What was open is lost then, and can be opened anew: `descriptor_table::lost`.
 //! - A stock copy that locks an idle file in the microsecond between our last look and our close
 //!   loses that lock (`descriptor_table::Table`, `sweep` and `close_deleted`).
 
@@ -123,7 +124,7 @@ pub(crate) fn status_asked_in(call: impl FnOnce()) -> Option<Status> {
 /// The descriptor on which the locks of an open file are held. It stays until SQLite has closed the file for the
 /// last time.
 pub(crate) fn canonical_of(descriptor: RawFd) -> Option<RawFd> {
-    descriptor_table::canonical(descriptor)
+    descriptor_table::canonical(descriptor).filter(|canonical| *canonical >= 0)
 }
 
 /// A connection of a stock SQLite copy, in this process or another.
@@ -186,6 +187,34 @@ pub fn hold_off_forks() -> HeldOff {
 pub fn at_exit(close: extern "C" fn()) {
     // SAFETY: the function lives as long as the process. Without memory for it, it is not called.
     unsafe { libc::atexit(close) };
+}
+
+/// How often descriptors of the database with this device and inode number were lost: closed by somebody who had not
+/// opened them.
+pub fn losses(device: u64, inode: u64) -> u64 {
+    descriptor_table::losses(FileIdentity { device, inode })
+}
+
+/// True when connections to this database that were opened after so many [`losses`] are lost: each lock that they ask for
+/// is refused, and they are to be closed. Costs some system calls.
+pub fn are_lost(device: u64, inode: u64, losses: u64) -> bool {
+    descriptor_table::lock().has_lost(FileIdentity { device, inode }, losses)
+}
+
+/// True when a lock has failed in this thread, since it was last asked, because somebody has closed its descriptor. SQLite
+/// takes that for a lock that others hold.
+pub(crate) fn lock_was_lost() -> bool {
+    system_calls::lock_was_lost()
+}
+
+/// A descriptor of the same file on which no locks are held, so that a mapping may keep it open.
+pub(crate) fn for_mapping(descriptor: RawFd) -> Option<RawFd> {
+    descriptor_table::for_mapping(descriptor)
+}
+
+/// Opens a database file for our VFS: see [`for_mapping`].
+pub(crate) fn for_our_vfs<T>(open: impl FnOnce() -> T) -> T {
+    descriptor_table::for_our_vfs(open)
 }
 
 /// How many descriptors SQLite has closed and we keep, for statistics and tests.

@@ -113,6 +113,10 @@ impl MappedFile {
         let descriptor = Kept::of(status, of)?;
         // Not of the descriptor that has the locks: a forked child inherits the mapping, and with it the open
         // file description.
+        let mapped = match of {
+            FileKind::Database => locks::for_mapping(status.descriptor)?,
+            FileKind::Wal => status.descriptor,
+        };
         // SAFETY: asks for memory that nobody has yet.
         let address = unsafe {
             libc::mmap(
@@ -120,7 +124,7 @@ impl MappedFile {
                 WINDOW_BYTES as usize,
                 libc::PROT_READ,
                 libc::MAP_SHARED,
-                status.descriptor,
+                mapped,
                 0,
             )
         };

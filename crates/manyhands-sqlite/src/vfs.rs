@@ -212,7 +212,9 @@ unsafe extern "C" fn open(
     let shim: *mut ShimFile = file.cast();
     // SAFETY: SQLite gave szOsFile bytes, which are the shim's and then the real file's.
     let real: *mut ffi::sqlite3_file = unsafe { shim.add(1) }.cast();
-    let code = open_real(registered.default, name, real, flags, flags_out);
+    let open = || open_real(registered.default, name, real, flags, flags_out);
+    let is_main = flags & ffi::SQLITE_OPEN_MAIN_DB != 0;
+    let code = if is_main { crate::locks::for_our_vfs(open) } else { open() };
     let mut main = shim;
     if flags & ffi::SQLITE_OPEN_WAL != 0 {
         // SAFETY: SQLite passed the name of a -wal file to this xOpen, which is what this function
@@ -606,7 +608,12 @@ unsafe extern "C" fn shm_lock(
     if published && offset == WRITE_LOCK && flags & ffi::SQLITE_SHM_UNLOCK != 0 {
         shim(file).tell(CommitStage::Sealed);
     }
-    let code = pass!(file, xShmLock, offset, count, flags);
+    let _ = crate::locks::lock_was_lost();
+    let mut code = pass!(file, xShmLock, offset, count, flags);
+    if code == ffi::SQLITE_BUSY && crate::locks::lock_was_lost() {
+        // SQLite would try again for ten seconds.
+        code = ffi::SQLITE_IOERR_LOCK;
+    }
     if code == ffi::SQLITE_OK || flags & ffi::SQLITE_SHM_UNLOCK != 0 {
         shim(file).fork.locked(offset, flags);
     } else {

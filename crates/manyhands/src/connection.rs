@@ -284,12 +284,15 @@ impl Connection {
         self.sqlite().is_autocommit()
     }
 
-    /// Refuses a connection from before a fork, and a guard whose transaction is over; forgets interrupts of earlier
+    /// Refuses a connection from before a fork, or whose descriptors were closed, and a guard whose transaction is over; forgets interrupts of earlier
     /// operations.
     pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupt.forget();
         if self.sqlite().is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
+        }
+        if let Some(file) = &self.file {
+            file.refuse_lost()?;
         }
         // A cursor that failed may have ended its transaction.
         let in_transaction = self.optimistic.is_some() || !self.turns.is_empty();

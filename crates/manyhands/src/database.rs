@@ -1,5 +1,8 @@
 //! A database, and what all connections of this process to one file share.
 
+mod lost;
+mod place;
+
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Queue, planted};
+use manyhands_queue::{Deadline, Queue};
 use manyhands_sqlite::locks::Holder;
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
@@ -170,6 +173,10 @@ pub(crate) struct DatabaseFile {
     first: Mutex<Option<FirstConnection>>,
     /// A sync failed: this process writes no more to this file until it is opened anew.
     failed: AtomicBool,
+    /// Somebody in this process has closed descriptors of it: see [`DatabaseFile::is_lost`].
+    lost: AtomicBool,
+    /// `locks::losses` when it was opened.
+    losses: u64,
     origin: Instant,
     /// When the path was last seen to lead to the file, when the queue file was last seen in its place, and
     /// when it was last looked for other SQLite programs: in nanoseconds since `origin`; 0 for never.
@@ -198,6 +205,7 @@ impl DatabaseFile {
         let id = (found.dev(), found.ino());
         registry::open(id, || {
             BusyWait::install(&first.connection, timeout);
+            let losses = sqlite::locks::losses(id.0, id.1);
             let queue = join(&path, &found, &first.connection, Deadline::after(timeout))?;
             Ok(DatabaseFile {
                 path,
@@ -208,6 +216,8 @@ impl DatabaseFile {
                 executor: Mutex::new(None),
                 first: Mutex::new(Some(first)),
                 failed: AtomicBool::new(false),
+                lost: AtomicBool::new(false),
+                losses,
                 origin: Instant::now(),
                 in_place_ns: AtomicU64::new(0),
                 queue_in_place_ns: AtomicU64::new(0),
@@ -226,6 +236,9 @@ impl DatabaseFile {
     fn connect(&self, settings: &Settings) -> Result<OpenConnection, Error> {
         if self.is_inherited() {
             return Err(Error::new(ErrorKind::Forked));
+        }
+        if self.is_lost() {
+            return Err(self.lost_error());
         }
         if !self.was_in_place(limits::LOOK_EVERY) {
             return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
@@ -261,38 +274,15 @@ impl DatabaseFile {
         Ok(connection)
     }
 
-    /// False for what a child inherited by `fork()`, and after a failed sync.
+    /// False for what a child inherited by `fork()`, after a failed sync, and after the loss of its descriptors.
     pub(crate) fn is_usable(&self) -> bool {
-        !self.is_inherited() && !self.failed.load(Ordering::Relaxed)
+        !self.is_inherited() && !self.failed.load(Ordering::Relaxed) && !self.has_lost()
     }
 
     /// True for what a child inherited by `fork()`. It takes no lock: another thread of the parent may
     /// have held it, and in the child nobody gives it back.
     pub(crate) fn is_inherited(&self) -> bool {
         self.generation != sqlite::locks::generation()
-    }
-
-    /// True while the path leads to the file that was opened.
-    pub(crate) fn is_in_place(&self) -> bool {
-        let is_ours = |found: std::fs::Metadata| (found.dev(), found.ino()) == self.id;
-        let looked = Instant::now();
-        let is_in_place =
-            std::fs::metadata(&self.path).is_ok_and(is_ours) || planted("replaced-unnoticed");
-        if is_in_place {
-            self.note_in_place(looked);
-        }
-        is_in_place
-    }
-
-    /// The same, or it did so a `moment` ago at most.
-    fn was_in_place(&self, moment: Duration) -> bool {
-        is_recent(&self.in_place_ns, self.now_ns(), moment) || self.is_in_place()
-    }
-
-    /// When it was `looked`, the path led to the file.
-    pub(crate) fn note_in_place(&self, looked: Instant) {
-        let since_ns = looked.saturating_duration_since(self.origin).as_nanos() as u64;
-        self.in_place_ns.fetch_max(since_ns, Ordering::Relaxed);
     }
 
     fn now_ns(&self) -> u64 {
@@ -304,6 +294,7 @@ impl DatabaseFile {
     pub(crate) fn may_close(&self) -> bool {
         let queue = self.queue();
         self.failed.load(Ordering::Relaxed)
+            || self.has_lost()
             || !self.was_in_place(limits::LOOK_BEFORE_CLOSING)
             || !(queue.is_led_by_another() || queue.has_other_members())
     }
@@ -312,7 +303,7 @@ impl DatabaseFile {
     /// removes it. By its name: where another database has come to the path, and has a queue of its own, the
     /// WAL there is not ours to remove.
     pub(crate) fn close(&self) {
-        let tidies = self.is_in_place() || self.queue().is_in_place();
+        let tidies = !self.is_lost() && (self.is_in_place() || self.queue().is_in_place());
         self.idle.clear(tidies);
         self.checkpoint.close(tidies);
         if let Some(first) = lock(&self.first).take()
@@ -348,6 +339,7 @@ impl DatabaseFile {
             return Err(Error::new(ErrorKind::Forked));
         }
         let queue = self.queue();
+        self.refuse_lost()?;
         if self.failed.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::FailedSync { path: self.path.clone() }));
         }
@@ -371,21 +363,6 @@ impl DatabaseFile {
         drop(lock(&self.executor).take());
         *place = Arc::clone(&queue);
         Ok(queue)
-    }
-
-    /// Looks, every few milliseconds, whether the files are still in their places.
-    fn look_around(&self, queue: &Queue) -> Result<(), Error> {
-        let now_ns = self.now_ns();
-        if !self.was_in_place(limits::LOOK_EVERY) {
-            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
-        }
-        if !is_recent(&self.queue_in_place_ns, now_ns, limits::LOOK_EVERY) {
-            if !queue.is_in_place() {
-                queue.retire();
-            }
-            self.queue_in_place_ns.store(now_ns, Ordering::Relaxed);
-        }
-        Ok(())
     }
 
     /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
@@ -412,8 +389,11 @@ impl DatabaseFile {
         Ok(ExecutorGuard { guard })
     }
 
-    /// Says who holds the write lock, if `error` is that somebody does.
+    /// Says who holds the write lock, if `error` is that somebody does; or that the descriptors were closed, if it is that.
     pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
+        if error.code.is_io_error() && self.is_lost() {
+            return self.lost_error();
+        }
         // A statement in the way of a COMMIT has the same code, and a message that says so.
         let general = sqlite::Error::from_code(sqlite::Code::BUSY.0).message;
         if !error.code.is_lock_held() || error.message != general {

@@ -31,6 +31,8 @@ pub(crate) enum ErrorKind {
     Replaced { path: PathBuf },
     /// An earlier sync failed.
     FailedSync { path: PathBuf },
+    /// The program has closed descriptors of the database.
+    Lost { path: PathBuf },
     /// The database or connection was made by the process's parent.
     Forked,
     /// The statement is not possible here; the text says what to do.
@@ -297,6 +299,12 @@ impl fmt::Display for Error {
             ErrorKind::FailedSync { path } => write!(
                 f,
                 "an earlier sync of {} failed, so this handle writes no more; close and open it again",
+                path.display()
+            ),
+            ErrorKind::Lost { path } => write!(
+                f,
+                "the program has closed descriptors of {} that it did not open (closefrom, closerange): this \
+                 connection has ended; open the database again",
                 path.display()
             ),
             ErrorKind::Forked => write!(

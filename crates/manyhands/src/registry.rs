@@ -44,7 +44,9 @@ pub(crate) fn open(
     let mut files = lock(&OPEN);
     let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Relaxed) == 0;
     // What a child inherited is not its own, and what failed is not used again.
-    let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(|file| file.is_usable());
+    let is_usable =
+        |file: &Arc<DatabaseFile>| file.is_usable() && !(file.id() == id && file.is_lost());
+    let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(is_usable);
     *files = kept;
     // One that was deleted or replaced while nobody used it would be taken for the new one by its -shm.
     for stale in files.extract_if(.., |file| parked(file) && !file.is_in_place()) {
@@ -86,7 +88,7 @@ pub(crate) fn find(path: &Path) -> Option<FileHandle> {
     let id = (found.dev(), found.ino());
     let forks = locks::hold_off_forks();
     let files = lock(&OPEN);
-    let file = files.iter().find(|file| file.id() == id && file.is_usable())?;
+    let file = files.iter().find(|file| file.id() == id && file.is_usable() && !file.is_lost())?;
     file.users.fetch_add(1, Ordering::Relaxed);
     if path == file.path() {
         file.note_in_place(looked);

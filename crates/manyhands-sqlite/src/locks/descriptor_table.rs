@@ -8,44 +8,46 @@
 //! |-----------------------|--------------------------|------------------------------------------------|
 //! | 0                     | unmanaged: pass through  | `forget`, `forget_all`, before any real close  |
 //! | a descriptor number   | managed: lock on that    | `set_live`, when SQLite gets the descriptor    |
+//! | -1                    | lost: every lock fails   | `lost`, when a stranger has closed descriptors |
 //!
 //! A lock call needs no mutex: while it runs, its descriptor is live, so its file's canonical
 //! descriptor neither changes nor closes. Which thread may use a descriptor is SQLite's affair, and
 //! its own mutexes hand the word over with it.
 //!
-//! The canonical descriptor is a second open of the file, which SQLite never gets: SQLite maps the
-//! -shm file into memory, a forked child inherits the mapping, a mapping keeps its open file
-//! description alive, and an OFD lock lives as long as that. It is opened through /proc, which must
-//! be mounted, for writing if the kernel lets us, since a write lock needs that. If not (read-only
-//! media, permissions), locks cannot move to another descriptor in one step, so as long as the file
-//! is live, an open for writing is refused as for lack of permission; SQLite then opens it for
+//! The canonical descriptor of a database file is the first one that SQLite gets: our VFS maps such a file from
+//! another one ([`for_mapping`]). That of a -shm file, and of a file that another VFS opens, is a second open, which
+//! SQLite never gets: SQLite maps its own into memory, a forked child inherits the mapping, a mapping keeps its open file
+//! description alive, and an OFD lock lives as long as that. The second open is for writing if the kernel lets us,
+//! since a write lock needs that. If not (read-only media, permissions), locks cannot move to another descriptor in one
+//! step, so as long as the file is live, an open for writing is refused as for lack of permission; SQLite then opens it for
 //! reading.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lost;
+mod spare;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libc::c_int;
 
 use super::managed_file::{
-    FileIdentity, identity_of, is_deleted, is_regular, may_access, may_be_managed, names,
-    status_of_descriptor, status_of_path,
+    FileIdentity, identity_of, is_regular, may_access, may_be_managed, names, status_of_descriptor,
+    status_of_path,
 };
 use super::record_lock::{self, ByteRange, Conflict};
 use super::system_calls::{raw_close, raw_open};
 use crate::planted::planted;
+pub(super) use lost::losses;
 
 /// Descriptor numbers below this can be managed: the kernel's own default bound (`fs.nr_open`). The
 /// words above the highest descriptor in use are never touched and cost address space only.
 const DESCRIPTORS_MAX: usize = 1 << 20;
-
-/// More parked descriptors than this are looked through for some to close: a quarter of the usual
-/// limit of 1,024 open files, and enough for 128 databases whose users come and go.
-const PARKED_LIMIT: usize = 256;
 
 /// No descriptor.
 const NONE: RawFd = -1;
@@ -55,13 +57,63 @@ const DESCRIPTOR_MIN: RawFd = 3;
 
 static CANONICAL: [AtomicI32; DESCRIPTORS_MAX] = [const { AtomicI32::new(0) }; DESCRIPTORS_MAX];
 
+/// By canonical descriptor, the inode of its file: see [`is_sound`].
+static INODES: [AtomicU64; DESCRIPTORS_MAX] = [const { AtomicU64::new(0) }; DESCRIPTORS_MAX];
+
 static TABLE: Mutex<Table> = Mutex::new(Table::EMPTY);
 
-/// The descriptor on which `descriptor`'s locks are held, or `None` for an unmanaged one. One
-/// load of a word that changes only when SQLite opens or closes a file.
+thread_local! {
+    /// The file that is being opened is a database of our VFS.
+    static FOR_OUR_VFS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The descriptor on which `descriptor`'s locks are held, or `None` for an unmanaged one; no open descriptor for a lost
+/// one. One load of a word that changes only when SQLite opens or closes a file.
 pub(super) fn canonical(descriptor: RawFd) -> Option<RawFd> {
     let word = CANONICAL.get(usize::try_from(descriptor).ok()?)?.load(Ordering::Acquire);
     (word != 0).then_some(word)
+}
+
+/// False when a canonical descriptor was closed by a stranger, also when another file has its number by now: there a lock
+/// would exclude nobody.
+pub(super) fn is_sound(canonical: RawFd) -> bool {
+    let inode = usize::try_from(canonical).ok().and_then(|number| INODES.get(number));
+    inode.is_some_and(|inode| {
+        status_of_descriptor(canonical)
+            .is_ok_and(|status| status.st_ino == inode.load(Ordering::Relaxed))
+    })
+}
+
+/// Opens a database file for our VFS, which maps it from no canonical descriptor.
+pub(super) fn for_our_vfs<T>(open: impl FnOnce() -> T) -> T {
+    FOR_OUR_VFS.set(true);
+    let opened = open();
+    FOR_OUR_VFS.set(false);
+    opened
+}
+
+/// A descriptor of the same file as a live one which is not canonical, so that a mapping may keep it.
+pub(super) fn for_mapping(descriptor: RawFd) -> Option<RawFd> {
+    let mut table = lock();
+    let known = *table.descriptors.get(&descriptor)?;
+    let file = table.files.get(&known.file)?;
+    if descriptor != file.canonical {
+        return Some(descriptor);
+    }
+    let may_serve = |other: &&RawFd| {
+        let other_known = &table.descriptors[*other];
+        **other != file.canonical
+            && other_known.access == known.access
+            && names(**other, known.file)
+    };
+    if let Some(other) = file.descriptors.iter().find(may_serve) {
+        return Some(*other);
+    }
+    let (path, file) = (file.path.clone(), known.file);
+    let (other, access) = reopen(descriptor, &path, file).ok()?;
+    let other = table.settle(other).ok()?;
+    table.add(other, Descriptor { file, access, role: Role::Parked }, &path).ok()?;
+    Some(other)
 }
 
 pub(super) fn lock() -> MutexGuard<'static, Table> {
@@ -73,31 +125,41 @@ pub(super) fn lock() -> MutexGuard<'static, Table> {
 /// Opens as SQLite asks, or hands out a parked descriptor of the same file with the same access.
 pub(super) fn open(path: &CStr, flags: c_int, mode: u32) -> io::Result<RawFd> {
     let status = status_of_path(path, flags);
-    if !may_be_managed(path, flags, status.as_ref()) {
-        return raw_open(path, flags, mode);
-    }
     // The mutex is held over the open: a fork in between would give the child a descriptor that
     // nobody knows.
     let mut table = lock();
+    if !may_be_managed(path, flags, status.as_ref()) {
+        let descriptor = table.open(path, flags, mode)?;
+        table.unmanaged.insert(descriptor, identity_of(descriptor).ok());
+        return Ok(descriptor);
+    }
     let access = flags & libc::O_ACCMODE;
-    if let Some(status) = &status
-        && may_access(path, access)
-        && let Some(result) = table.reuse(FileIdentity::of(status), access)
-    {
-        return result;
+    if let Some(status) = &status {
+        let identity = FileIdentity::of(status);
+        table.look_for_loss(identity);
+        if may_access(path, access)
+            && let Some(result) = table.reuse(identity, access)
+        {
+            return result;
+        }
     }
     table.close_deleted();
     occupy_standard_streams();
-    let descriptor = raw_open(path, flags, mode)?;
-    table.adopt(descriptor, access)
+    let descriptor = table.open(path, flags, mode)?;
+    table.adopt(descriptor, access, path)
 }
 
 /// Parks a managed descriptor; closes any other.
 pub(super) fn close(descriptor: RawFd) -> io::Result<()> {
-    if canonical(descriptor).is_none() {
-        return raw_close(descriptor);
+    let mut table = lock();
+    if canonical(descriptor).is_some() {
+        return table.park(descriptor);
     }
-    lock().park(descriptor)
+    match table.unmanaged.remove(&descriptor) {
+        // A stranger closed it, and another file may have its number.
+        Some(Some(identity)) if !names(descriptor, identity) => Ok(()),
+        _ => raw_close(descriptor),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +168,13 @@ enum Role {
     Live,
     /// SQLite closed it, or was refused it; it waits for the next open with the same access.
     Parked,
-    /// Carries the locks of its file.
+    /// Carries the locks of its file, and SQLite has never seen it.
     Canonical,
+    /// SQLite has it open, and a stranger has closed it, or the one with its file's locks.
+    Lost {
+        /// Its number is kept from others.
+        occupied: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,10 +187,12 @@ struct Descriptor {
 
 #[derive(Debug)]
 struct ManagedFile {
-    /// All of them, the canonical one included.
+    /// As SQLite opened it last.
+    path: CString,
+    /// All of them, the canonical one included; without lost ones.
     descriptors: Vec<RawFd>,
     live_count: usize,
-    /// Constant while `live_count` > 0.
+    /// Constant while `live_count` > 0. Its role is `Canonical`, or it is one that SQLite has, or had.
     canonical: RawFd,
 }
 
@@ -131,11 +200,11 @@ struct ManagedFile {
 pub(super) struct Table {
     files: BTreeMap<FileIdentity, ManagedFile>,
     descriptors: BTreeMap<RawFd, Descriptor>,
-    /// Descriptors with the role `Live`, and files with at least one of them.
-    live_count: usize,
-    live_files: usize,
-    /// Sweep when more are parked: `PARKED_LIMIT`, or twice what the last sweep had to keep, so
-    /// that its cost is shared by as many closes.
+    /// What SQLite has open besides, with the file; `None` for one that is lost, and its number kept from others.
+    unmanaged: BTreeMap<RawFd, Option<FileIdentity>>,
+    /// How often the descriptors of a file were lost: see `lost`.
+    losses: BTreeMap<FileIdentity, u64>,
+    /// Sweep when more are parked, so that its cost is shared by many closes: see `spare`.
     parked_limit: usize,
 }
 
@@ -143,15 +212,10 @@ impl Table {
     const EMPTY: Self = Self {
         files: BTreeMap::new(),
         descriptors: BTreeMap::new(),
-        live_count: 0,
-        live_files: 0,
-        parked_limit: PARKED_LIMIT,
+        unmanaged: BTreeMap::new(),
+        losses: BTreeMap::new(),
+        parked_limit: 0,
     };
-
-    /// Neither live nor the canonical descriptor of a live file.
-    pub(super) fn parked_count(&self) -> usize {
-        self.descriptors.len() - self.live_count - self.live_files
-    }
 
     /// Somebody else's lock in this range of a managed file. What cannot be asked is answered with
     /// "none": a descriptor that a stranger closed, a file system without locks.
@@ -170,7 +234,10 @@ impl Table {
         let table = mem::replace(self, Self::EMPTY);
         for (descriptor, known) in &table.descriptors {
             set_canonical(*descriptor, 0);
-            each(*descriptor, known.role != Role::Canonical);
+            // A lost one may be a stranger's by now.
+            if !matches!(known.role, Role::Lost { .. }) && names(*descriptor, known.file) {
+                each(*descriptor, known.role != Role::Canonical);
+            }
         }
         mem::forget(table);
     }
@@ -193,7 +260,7 @@ impl Table {
     }
 
     /// Takes charge of a descriptor that was just opened, if it is one of a regular file.
-    fn adopt(&mut self, descriptor: RawFd, access: c_int) -> io::Result<RawFd> {
+    fn adopt(&mut self, descriptor: RawFd, access: c_int, path: &CStr) -> io::Result<RawFd> {
         let Some(status) = status_of_descriptor(descriptor).ok().filter(is_regular) else {
             return Ok(descriptor);
         };
@@ -201,23 +268,23 @@ impl Table {
             return Ok(descriptor);
         }
         let file = FileIdentity::of(&status);
-        self.add(descriptor, Descriptor { file, access, role: Role::Parked })?;
+        self.add(descriptor, Descriptor { file, access, role: Role::Parked }, path)?;
         self.make_live(descriptor)?;
         Ok(descriptor)
     }
 
-    fn add(&mut self, descriptor: RawFd, known: Descriptor) -> io::Result<()> {
+    fn add(&mut self, descriptor: RawFd, known: Descriptor, path: &CStr) -> io::Result<()> {
         if usize::try_from(descriptor).is_ok_and(|number| number >= DESCRIPTORS_MAX) {
             raw_close(descriptor)?;
             return Err(io::Error::from_raw_os_error(libc::EMFILE));
         }
-        if self.descriptors.contains_key(&descriptor) {
-            // The kernel gave the number out again, so a stranger closed ours.
-            self.forget(descriptor);
-        }
         self.descriptors.insert(descriptor, known);
-        let new = || ManagedFile { descriptors: Vec::new(), live_count: 0, canonical: NONE };
-        let file = self.files.entry(known.file).or_insert_with(new);
+        let file = self.files.entry(known.file).or_insert_with(|| ManagedFile {
+            path: path.to_owned(),
+            descriptors: Vec::new(),
+            live_count: 0,
+            canonical: NONE,
+        });
         file.descriptors.push(descriptor);
         if known.role == Role::Canonical {
             file.canonical = descriptor;
@@ -253,19 +320,35 @@ impl Table {
                 return Ok(());
             }
         }
-        let (new, access) = reopen(descriptor)?;
         if let Some(old) = self.descriptors.get_mut(&canonical) {
             old.role = Role::Parked;
         }
-        self.add(new, Descriptor { file: identity, access, role: Role::Canonical })
+        let number = if FOR_OUR_VFS.get() && wanted == libc::O_RDWR {
+            self.files.get_mut(&identity).expect("it has this descriptor").canonical = descriptor;
+            descriptor
+        } else {
+            let path = self.files[&identity].path.clone();
+            let (new, access) = reopen(descriptor, &path, identity)?;
+            let new = self.settle(new)?;
+            let known = Descriptor { file: identity, access, role: Role::Canonical };
+            self.add(new, known, &path)?;
+            new
+        };
+        INODES[usize::try_from(number).expect("an open descriptor")]
+            .store(identity.inode, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Live to parked: what `close` does. The last one of a file takes the file's locks with it, as
     /// POSIX has it.
     fn park(&mut self, descriptor: RawFd) -> io::Result<()> {
-        let known = self.descriptors.get(&descriptor);
-        let Some(&Descriptor { file: identity, role: Role::Live, .. }) = known else {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        let identity = match self.descriptors.get(&descriptor) {
+            Some(&Descriptor { file, role: Role::Live, .. }) => file,
+            Some(&Descriptor { role: Role::Lost { occupied }, .. }) => {
+                self.let_go_of_lost(descriptor, occupied);
+                return Ok(());
+            }
+            _ => return Err(io::Error::from_raw_os_error(libc::EBADF)),
         };
         self.set_live(descriptor, false);
         if planted("close-descriptors") && descriptor != self.files[&identity].canonical {
@@ -274,104 +357,24 @@ impl Table {
         }
         let file = &self.files[&identity];
         if file.live_count == 0 {
-            record_lock::release_all(file.canonical);
+            if is_sound(file.canonical) {
+                record_lock::release_all(file.canonical);
+            }
             self.close_deleted();
+            self.close_unused(identity);
         }
-        if self.parked_count() > self.parked_limit {
-            self.sweep();
-            self.parked_limit = PARKED_LIMIT.max(self.parked_count() * 2);
-        }
+        self.sweep_if_many();
         Ok(())
-    }
-
-    /// Really closes the descriptors of idle files that have no name any more: as long as one is open, the file
-    /// keeps its room on the disk.
-    ///
-    /// Nobody can open such a file again by its name. A stock copy may have had it open before: its locks are
-    /// seen, and then the file is spared until somebody next looks. One that holds none loses none.
-    fn close_deleted(&mut self) {
-        let is_gone = |(identity, file): &(&FileIdentity, &ManagedFile)| {
-            file.live_count == 0 && is_deleted(file.canonical, **identity)
-        };
-        let gone = self.files.iter().filter(is_gone).map(|(identity, _)| *identity);
-        for identity in gone.collect::<Vec<_>>() {
-            if matches!(self.conflict_anywhere(identity), Ok(None)) {
-                self.close_all_of(identity);
-            }
-        }
-    }
-
-    /// Really closes the descriptors of files on which nothing of this process depends any more.
-    ///
-    /// Closing drops every POSIX lock of this process on the file, so a file is spared when another
-    /// descriptor of the process names it, or, for a stock copy that opened it since we looked,
-    /// when the process is seen to hold a lock. Without /proc all are spared.
-    fn sweep(&mut self) {
-        let Ok(foreign) = self.foreign_files() else { return };
-        let is_idle = |file: &ManagedFile| file.live_count == 0;
-        let idle = self
-            .files
-            .iter()
-            .filter(|(identity, file)| is_idle(file) && !foreign.contains(identity));
-        for identity in idle.map(|(identity, _)| *identity).collect::<Vec<_>>() {
-            let own_pid = std::process::id().cast_signed();
-            match self.conflict_anywhere(identity) {
-                Ok(Some(conflict)) if conflict.pid() == Some(own_pid) => {}
-                _ => self.close_all_of(identity),
-            }
-        }
-    }
-
-    /// The files that descriptors of this process name which are not in the table.
-    fn foreign_files(&self) -> io::Result<BTreeSet<FileIdentity>> {
-        let mut files = BTreeSet::new();
-        for entry in std::fs::read_dir("/proc/self/fd")? {
-            let name = entry?.file_name();
-            let Some(descriptor) = name.to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            if !self.descriptors.contains_key(&descriptor)
-                && let Ok(identity) = identity_of(descriptor)
-            {
-                files.insert(identity);
-            }
-        }
-        Ok(files)
-    }
-
-    fn conflict_anywhere(&self, identity: FileIdentity) -> io::Result<Option<Conflict>> {
-        record_lock::first_conflict(self.files[&identity].canonical, ByteRange::WHOLE_FILE)
-    }
-
-    fn close_all_of(&mut self, identity: FileIdentity) {
-        let file = &self.files[&identity];
-        assert_eq!(file.live_count, 0, "a file with live descriptors must not be closed");
-        for descriptor in file.descriptors.clone() {
-            let is_still_ours = names(descriptor, identity);
-            // First forgotten, then closed: the kernel may give the number to another thread at
-            // once.
-            self.forget(descriptor);
-            if is_still_ours {
-                // An error of close leaves nothing to do: the descriptor is gone either way.
-                let _ = raw_close(descriptor);
-            }
-        }
     }
 
     /// Removes a descriptor from the table, without closing it.
     fn forget(&mut self, descriptor: RawFd) {
         set_canonical(descriptor, 0);
-        if self.descriptors[&descriptor].role == Role::Live {
-            self.set_live(descriptor, false);
-        }
         let Some(Descriptor { file: identity, .. }) = self.descriptors.remove(&descriptor) else {
             return;
         };
         let file = self.files.get_mut(&identity).expect("a known descriptor has a file");
-        assert!(
-            file.canonical != descriptor || file.live_count == 0,
-            "somebody closed descriptor {descriptor}, which carries the locks of an open database"
-        );
+        assert!(file.canonical != descriptor || file.live_count == 0, "in use: see `lost`");
         if file.canonical == descriptor {
             file.canonical = NONE;
         }
@@ -391,13 +394,9 @@ impl Table {
         known.role = after;
         if live {
             set_canonical(descriptor, file.canonical);
-            self.live_files += usize::from(file.live_count == 0);
             file.live_count += 1;
-            self.live_count += 1;
         } else {
-            self.live_count -= 1;
             file.live_count -= 1;
-            self.live_files -= usize::from(file.live_count == 0);
         }
     }
 }
@@ -405,6 +404,11 @@ impl Table {
 fn set_canonical(descriptor: RawFd, canonical: RawFd) {
     let number = usize::try_from(descriptor).expect("`adopt` takes no negative descriptor");
     CANONICAL[number].store(canonical, Ordering::Release);
+}
+
+/// Every lock that is asked for on `descriptor` fails from now on.
+fn set_lost(descriptor: RawFd) {
+    set_canonical(descriptor, NONE);
 }
 
 /// Gives /dev/null to those of descriptors 0 to 2 that are closed, so that a database never gets
@@ -420,15 +424,29 @@ fn occupy_standard_streams() {
     }
 }
 
-/// Another open of the same file, for writing if possible: by number, so that it is no other file.
-fn reopen(descriptor: RawFd) -> io::Result<(RawFd, c_int)> {
-    let path = CString::new(format!("/proc/self/fd/{descriptor}"))?;
-    let open = |access| {
-        let reopened = raw_open(&path, access | libc::O_CLOEXEC, 0)?;
+/// Another open of the same file, for writing if possible: by number, so that it is no other file; where /proc is not
+/// mounted, by its path, if that leads to it still.
+fn reopen(descriptor: RawFd, path: &CStr, identity: FileIdentity) -> io::Result<(RawFd, c_int)> {
+    let by_number = CString::new(format!("/proc/self/fd/{descriptor}"))?;
+    let open = |path: &CStr, access| {
+        let reopened = raw_open(path, access | libc::O_CLOEXEC, 0)?;
         Ok((reopened, access))
     };
-    open(libc::O_RDWR).or_else(|error: io::Error| match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM | libc::EROFS) => open(libc::O_RDONLY),
-        _ => Err(error),
+    let open_for_most = |path: &CStr| {
+        open(path, libc::O_RDWR).or_else(|error: io::Error| match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => open(path, libc::O_RDONLY),
+            _ => Err(error),
+        })
+    };
+    open_for_most(&by_number).or_else(|error: io::Error| {
+        if error.raw_os_error() != Some(libc::ENOENT) {
+            return Err(error);
+        }
+        let (reopened, access) = open_for_most(path)?;
+        if !names(reopened, identity) {
+            raw_close(reopened)?;
+            return Err(error);
+        }
+        Ok((reopened, access))
     })
 }

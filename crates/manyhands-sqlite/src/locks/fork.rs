@@ -160,13 +160,13 @@ fn leave_mutexes() {
 /// Inherited descriptors are replaced by it, not just closed, as long as SQLite remembers their
 /// numbers: else a finalizer that closes an inherited connection in the child would close, lock or
 /// write whatever file had got the number since.
-fn open_placeholder() -> Option<RawFd> {
+pub(super) fn open_placeholder() -> Option<RawFd> {
     // SAFETY: a C string and an integer.
     let descriptor = unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
     (descriptor >= 0).then_some(descriptor)
 }
 
-fn occupy(descriptor: RawFd, placeholder: RawFd) {
+pub(super) fn occupy(descriptor: RawFd, placeholder: RawFd) {
     // SAFETY: both are open descriptors that belong to this file's module; the first becomes a copy
     // of the second.
     if unsafe { libc::dup3(placeholder, descriptor, libc::O_CLOEXEC) } == -1 {

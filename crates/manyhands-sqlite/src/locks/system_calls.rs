@@ -19,6 +19,15 @@ use crate::mapped_file::Status;
 thread_local! {
     /// What SQLite last asked of an open file.
     static ASKED: Cell<Option<Status>> = const { Cell::new(None) };
+
+    /// See [`lock_was_lost`].
+    static LOCK_WAS_LOST: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True when a lock failed in this thread, since it was last asked, for a reason that does not pass: somebody has closed
+/// the descriptor. SQLite says that it is busy.
+pub(super) fn lock_was_lost() -> bool {
+    LOCK_WAS_LOST.take()
 }
 
 /// Puts our functions into the table of SQLite's unix VFS.
@@ -92,7 +101,16 @@ unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_v
         // nobody else's.
         let request = unsafe { argument.cast::<libc::flock>().as_mut() };
         let request = request.expect("SQLite passes a struct flock with each lock command");
-        return record_lock::execute(canonical, command, request);
+        // Who has no write lock writes nothing: that one is worth a system call.
+        if c_int::from(request.l_type) == libc::F_WRLCK && !descriptor_table::is_sound(canonical) {
+            LOCK_WAS_LOST.set(true);
+            return fail(&io::Error::from_raw_os_error(libc::EBADF));
+        }
+        let result = record_lock::execute(canonical, command, request);
+        if result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF) {
+            LOCK_WAS_LOST.set(true);
+        }
+        return result;
     }
     // SAFETY: the caller's arguments, unchanged.
     unsafe { libc::fcntl(descriptor, command, argument) }
@@ -137,7 +155,7 @@ unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c_int
     result
 }
 
-/// Shows SQLite another device in each generation of forked processes.
+/// Shows SQLite another device in each generation of forked processes, and after each loss of a file's descriptors.
 ///
 /// SQLite knows a file by (st_dev, st_ino), in `findInodeInfo` and `findReusableFd` and nowhere
 /// else; a child has inherited its parent's list of them, with lock counts and -shm descriptors
@@ -145,7 +163,8 @@ unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c_int
 /// numbers have 12 + 20 bits and glibc puts them into the lower half, so the upper half is free: no
 /// other device can look the same.
 fn mark_generation(status: &mut libc::stat) {
-    status.st_dev = status.st_dev.wrapping_add(fork::generation() << 32);
+    let losses = descriptor_table::losses(FileIdentity::of(status));
+    status.st_dev = status.st_dev.wrapping_add((fork::generation() << 32) + (losses << 48));
 }
 
 fn fail(error: &io::Error) -> c_int {

@@ -8,7 +8,7 @@ use manyhands_sqlite::locks;
 use crate::own_process::tell;
 use crate::sqlite_copy::{Database, SqliteCopy, other_process};
 
-/// As `locks::descriptor_table` has it.
+/// The most that `locks::descriptor_table` parks.
 const PARKED_LIMIT: usize = 256;
 
 fn open_descriptors() -> usize {
@@ -87,29 +87,59 @@ fn many_databases_stay_bounded_and_foreign_locks_survive() {
     });
 }
 
-/// A database is closed and then deleted: as long as a descriptor of it is kept, it takes its room on the disk. It is
-/// given back when the process next opens or closes a file.
+/// A database is closed and then deleted: as long as a descriptor of it is kept, it takes its room on the disk. None is kept
+/// where nothing depends on it; else it is closed when the process next opens or closes a file.
 #[test]
 fn a_database_deleted_after_it_was_closed_gives_its_room_back() {
     tell("parking::a_database_deleted_after_it_was_closed_gives_its_room_back", || {
         locks::install().expect("the locks are replaced");
-        let [gone, next] = [(); 2].map(|()| Database::create(SqliteCopy::ours()));
-        let directory = gone.path.parent().expect("a directory");
-        visit(&gone.path);
-        let other = SqliteCopy::ours().open(&next.path);
-        other.execute("select count(*) from t").expect("a read");
-        std::fs::remove_file(&gone.path).expect("deleted");
-        assert_ne!(descriptors_of_deleted(directory), 0, "nobody has looked yet");
-        drop(other);
-        assert_eq!(descriptors_of_deleted(directory), 0, "after a close");
+        let before = open_descriptors();
+        let closed = Database::create(SqliteCopy::ours());
+        visit(&closed.path);
+        assert_eq!((open_descriptors(), locks::parked_descriptors()), (before, 0));
 
-        let gone = Database::create(SqliteCopy::ours());
-        let directory = gone.path.parent().expect("a directory");
-        std::fs::remove_file(&gone.path).expect("deleted");
-        let third = Database::create(SqliteCopy::host());
-        let _opened = SqliteCopy::ours().open(&third.path);
-        assert_eq!(descriptors_of_deleted(directory), 0, "after an open");
+        for by_an_open in [false, true] {
+            let [gone, next] = [(); 2].map(|()| Database::create(SqliteCopy::ours()));
+            let directory = gone.path.parent().expect("a directory");
+            let foreign = std::fs::File::open(&gone.path).expect("a foreign descriptor");
+            visit(&gone.path);
+            let other = SqliteCopy::ours().open(&next.path);
+            other.execute("select count(*) from t").expect("a read");
+            drop(foreign);
+            std::fs::remove_file(&gone.path).expect("deleted");
+            assert_ne!(descriptors_of_deleted(directory), 0, "nobody has looked yet");
+            let third = Database::create(SqliteCopy::host());
+            let opened = by_an_open.then(|| SqliteCopy::ours().open(&third.path));
+            drop(other);
+            assert_eq!(descriptors_of_deleted(directory), 0, "by an open: {by_an_open}");
+            drop(opened);
+        }
     });
+}
+
+/// Programs have few descriptors: what is parked beside a stock copy's descriptors gives way to what is opened.
+#[test]
+fn what_is_parked_gives_way() {
+    tell("parking::what_is_parked_gives_way", || {
+        locks::install().expect("the locks are replaced");
+        let database = Database::create(SqliteCopy::ours());
+        limit_descriptors(open_descriptors() + 60);
+        for tenant in 0..100 {
+            let path = database.beside(&format!("tenant-{tenant}.db"));
+            std::fs::copy(&database.path, &path).expect("a copy of the database");
+            let foreign = std::fs::File::open(&path).expect("a foreign descriptor");
+            visit(&path);
+            drop(foreign);
+        }
+        let free = (0..).map_while(|_| std::fs::File::open(&database.path).ok());
+        assert!(free.collect::<Vec<_>>().len() > 40, "most are the application's");
+    });
+}
+
+fn limit_descriptors(count: usize) {
+    let limit = libc::rlimit { rlim_cur: count as u64, rlim_max: count as u64 };
+    // SAFETY: a limit that lives through the call; the process is this story's own.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
 }
 
 /// The host's copy is in a transaction on the deleted file: what we close would take its locks away.

@@ -1,11 +1,14 @@
 //! What it takes to have a database open, and to open it: time, descriptors, room on the disk.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use manyhands::Database;
+use manyhands::{Connection, Database};
 
-use crate::stage::{Actor, Stage, connect, in_time, listen, say, shell};
+use crate::stage::{
+    Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, say, shell,
+};
 
 /// The part of an actor: opens and closes a database again and again, and never waits for a lock.
 pub fn open_without_waiting(path: &Path) {
@@ -43,4 +46,34 @@ fn a_timeout_of_zero_opens_beside_others() {
         drop(connect(&stage.database()));
         assert!(!stage.beside("-hands").exists());
     });
+}
+
+fn open_descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").expect("/proc").count()
+}
+
+/// The part of an actor: counts its descriptors while it has a database open, and then.
+pub fn count_descriptors(path: &Path) {
+    let before = open_descriptors();
+    let connection = write_a_little(path);
+    let open = open_descriptors();
+    drop(connection);
+    say(&format!("{} open, {} closed", open - before, open_descriptors() - before));
+}
+
+fn write_a_little(path: &Path) -> Connection {
+    let mut connection = connect(&Database::open(path).expect("opens"));
+    execute(&mut connection, ITEM);
+    execute(&mut connection, INSERT);
+    assert_eq!(items(&mut connection), 1);
+    connection
+}
+
+/// SQLite alone has three; the locks of the -shm file and the queue file take one each.
+#[test]
+fn an_open_database_takes_five_descriptors() {
+    let stage = Stage::new();
+    let actor = Actor::start("count descriptors", &stage.path());
+    assert_eq!(actor.hear(), "5 open, 0 closed");
+    assert!(actor.end().success());
 }

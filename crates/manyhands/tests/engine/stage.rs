@@ -250,6 +250,7 @@ fn an_actor_plays_its_part() {
         "keep it open" => crate::surroundings::keep_it_open(&path),
         "open at once" => crate::surroundings::open_at_once(&path),
         "open without waiting" => crate::opening::open_without_waiting(&path),
+        "count descriptors" => crate::opening::count_descriptors(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),
