@@ -31,7 +31,9 @@ pub(crate) struct Raised {
 
 impl Raised {
     pub(crate) fn set(&self, error: PyErr) {
-        *lock(&self.error) = Some(error);
+        let old = lock(&self.error).replace(error);
+        // Not under the lock: it may call Python code.
+        drop(old);
         self.any.store(true, Ordering::Release);
     }
 

@@ -2,7 +2,7 @@
 //! the GIL (`call.rs`).
 
 mod call;
-mod execute;
+pub(crate) mod execute;
 
 use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use manyhands::{Database, Durability, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 use pyo3::{PyTraverseError, PyVisit};
 
@@ -188,11 +189,14 @@ impl Connection {
         this.autocommit.store(autocommit.0, Ordering::Relaxed);
         this.immediate.store(immediate, Ordering::Relaxed);
         this.text_is_str.store(true, Ordering::Relaxed);
-        *lock(&this.attributes) = Attributes {
+        let attributes = Attributes {
             statements: Some(PyDict::new(py).unbind()),
             statements_max: usize::try_from(cached_statements).unwrap_or(0),
             ..Attributes::default()
         };
+        // What is dropped may call Python code, which may need the lock.
+        let old = core::mem::replace(&mut *lock(&this.attributes), attributes);
+        drop(old);
         this.state.store(OPEN, Ordering::Relaxed);
         if autocommit.0 == Autocommit::DISABLED {
             this.begin(py)?;
@@ -265,21 +269,16 @@ impl Connection {
         drop(old);
     }
 
+    /// Warns, and closes nothing: of what is found together, as at the interpreter's exit, a generator or another object
+    /// may yet use it. It is closed when it is freed.
     fn __del__(slf: &Bound<'_, Self>) -> PyResult<()> {
         let this = slf.get();
         if this.state.load(Ordering::Relaxed) != OPEN || this.check_process().is_err() {
             return Ok(());
         }
-        let py = slf.py();
         let text = format!("unclosed database in {}", slf.repr()?);
-        let warned = PyErr::warn(
-            py,
-            &py.get_type::<PyResourceWarning>(),
-            &std::ffi::CString::new(text).unwrap_or_default(),
-            1,
-        );
-        this.leave(py, false)?;
-        warned
+        let text = std::ffi::CString::new(text).unwrap_or_default();
+        PyErr::warn(slf.py(), &slf.py().get_type::<PyResourceWarning>(), &text, 1)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -372,6 +371,13 @@ impl Drop for Connection {
     }
 }
 
+static FSENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// When the module is loaded: nothing can be imported while the interpreter exits.
+pub(crate) fn find_functions(py: Python<'_>) -> PyResult<()> {
+    FSENCODE.import(py, "os", "fsencode").map(drop)
+}
+
 /// What `os.fsencode` makes of a path.
 fn path_from_python(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
@@ -383,7 +389,7 @@ fn path_from_python(path: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     {
         return Ok(text.into_owned().into());
     }
-    let encoded = path.py().import("os")?.call_method1("fsencode", (path,))?;
+    let encoded = FSENCODE.import(path.py(), "os", "fsencode")?.call1((path,))?;
     let bytes = encoded.cast::<PyBytes>()?.as_bytes();
     if bytes.contains(&0) {
         return Err(PyValueError::new_err("embedded null byte"));

@@ -1,6 +1,7 @@
 //! Errors, as the exceptions of the DB-API.
 
 use manyhands::{Code, Error};
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
@@ -13,6 +14,22 @@ pyo3::import_exception!(manyhands.errors, InternalError);
 pyo3::import_exception!(manyhands.errors, LockTimeout);
 pyo3::import_exception!(manyhands.errors, OperationalError);
 pyo3::import_exception!(manyhands.errors, ProgrammingError);
+
+/// Finds the classes when the module is loaded: while the interpreter exits nothing can be imported any more, and a generator
+/// that is still suspended then may yet use a connection.
+pub(crate) fn find_classes(py: Python<'_>) -> PyResult<()> {
+    py.import("manyhands.errors")?;
+    ConflictError::type_object(py);
+    DatabaseError::type_object(py);
+    DataError::type_object(py);
+    IntegrityError::type_object(py);
+    InterfaceError::type_object(py);
+    InternalError::type_object(py);
+    LockTimeout::type_object(py);
+    OperationalError::type_object(py);
+    ProgrammingError::type_object(py);
+    Ok(())
+}
 
 /// SQLite's primary result codes (<https://sqlite.org/rescode.html>).
 pub(crate) mod primary {

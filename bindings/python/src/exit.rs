@@ -35,6 +35,12 @@ pub(crate) fn detached<T: Ungil>(py: Python<'_>, work: impl FnOnce() -> T + Ungi
     py.detach(work)
 }
 
+/// When the module is loaded. PyO3 looks, when it first attaches a thread, whether there is an interpreter, and panics if that is
+/// exiting; from then on it does not look.
+pub(crate) fn attach_once(py: Python<'_>) {
+    py.detach(|| Python::attach(|_| ()));
+}
+
 /// Cleanup handlers of the kind that the C library has kept for old programs. It compares the address of a
 /// handler's record with the frame that it is about to leave, and calls the handler first if that lies above. A
 /// record on the heap is outside the stack, and so its handler is called before any frame is left. What

@@ -9,6 +9,7 @@
 //! * A callback that uses the connection that calls it gets a ProgrammingError.
 //! * A connection that was made before `fork()` is not touched in the child, its mutex included: a thread
 //!   that the child does not have may hold it.
+//! * What Python code it needs is imported when the module is loaded: while the interpreter exits nothing can be.
 //! * Who waits for the GIL, or calls Python code, says so first (`exit.rs`): Python may never come back.
 //! * A panic becomes Python's `InternalError`, and the connection is not used after it.
 //!
@@ -47,6 +48,8 @@ mod _manyhands {
     #[pymodule_export]
     use crate::connection::Connection;
     #[pymodule_export]
+    use crate::connection::execute::_note_public_class;
+    #[pymodule_export]
     use crate::constants::complete_statement;
     #[pymodule_export]
     use crate::cursor::Cursor;
@@ -57,6 +60,11 @@ mod _manyhands {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::exit::attach_once(module.py());
+        crate::error::find_classes(module.py())?;
+        crate::threads::find_functions(module.py())?;
+        crate::connection::find_functions(module.py())?;
+        crate::statement::find_classes(module.py());
         crate::adapt::add_to(module)?;
         crate::constants::add_to(module)?;
         module.add("sqlite_version", manyhands::sqlite_version())?;

@@ -18,6 +18,12 @@ type KnownDescription = (Arc<[String]>, bool, Description);
 /// For each column; `None` for an expression.
 type DeclaredTypes = Arc<[Option<String>]>;
 
+/// Finds the class of mappings when the module is loaded: nothing can be imported while the interpreter exits.
+pub(crate) fn find_classes(py: Python<'_>) {
+    // A dictionary would not ask for it.
+    let _ = PyList::empty(py).cast::<PyMapping>().is_ok();
+}
+
 /// The text of a statement, and what is found out about it only once.
 #[pyclass(frozen, module = "manyhands")]
 pub(crate) struct Statement {

@@ -6,9 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::callback::Raised;
 use crate::connection::lock;
+
+static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static FIND_MAIN_THREAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// When the module is loaded: nothing can be imported while the interpreter exits.
+pub(crate) fn find_functions(py: Python<'_>) -> PyResult<()> {
+    GET_IDENT.import(py, "threading", "get_ident")?;
+    FIND_MAIN_THREAD.import(py, "threading", "main_thread")?;
+    Ok(())
+}
 
 /// A number of the calling thread: never 0, and never given again.
 pub(crate) fn this_thread() -> u64 {
@@ -28,7 +39,8 @@ pub(crate) fn note_main_thread(py: Python<'_>) -> PyResult<()> {
     let ident = if known.0 == generation {
         known.1
     } else {
-        let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
+        let main =
+            FIND_MAIN_THREAD.import(py, "threading", "main_thread")?.call0()?.getattr("ident")?;
         let ident = main.extract::<Option<u64>>()?.unwrap_or(0);
         *lock(&KNOWN) = (generation, ident);
         ident
@@ -72,7 +84,7 @@ pub(crate) fn python_thread(py: Python<'_>) -> PyResult<u64> {
         static IDENT: Cell<u64> = const { Cell::new(0) };
     }
     if IDENT.get() == 0 {
-        IDENT.set(py.import("threading")?.call_method0("get_ident")?.extract()?);
+        IDENT.set(GET_IDENT.import(py, "threading", "get_ident")?.call0()?.extract()?);
     }
     Ok(IDENT.get())
 }

@@ -26,7 +26,8 @@ def names(connection, statement):
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_an_empty_result_has_the_names_of_today(path, statement, mode):
     options = {"isolation_level": None, "transaction_mode": mode}
-    with closing(manyhands.connect(path, **options)) as connection, closing(manyhands.connect(path, **options)) as other:
+    connections = [manyhands.connect(path, **options) for _ in range(2)]
+    with closing(connections[0]) as connection, closing(connections[1]) as other:
         for in_transaction, by_another in itertools.product([False, True], [False, True]):
             connection.executescript("DROP TABLE IF EXISTS t; CREATE TABLE t (a)")
             assert names(connection, statement) == ["a"]

@@ -1,5 +1,5 @@
-"""The garbage collector calls finalizers wherever a thread allocates something, also while that thread holds a lock. One
-that takes a lock can wait for its own thread: `manyhands.aio` stood still for ever when a forgotten connection was
+"""The garbage collector calls finalizers wherever a thread allocates something, also while that thread holds a lock.
+One that takes a lock can wait for its own thread: `manyhands.aio` stood still for ever when a forgotten connection was
 found inside `ThreadPoolExecutor.submit`, and so did a connection one of whose forgotten cursors was found in its own
 function."""
 

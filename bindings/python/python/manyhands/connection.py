@@ -95,6 +95,7 @@ class Connection(_manyhands.Connection):
 
 
 _keywords.warn_of_keywords(Connection)
+_manyhands._note_public_class(Connection)
 
 
 if TYPE_CHECKING:

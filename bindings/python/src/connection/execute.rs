@@ -143,11 +143,20 @@ enum MadeCursor<'py> {
     Other(Bound<'py, PyAny>),
 }
 
+static PUBLIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+/// Tells which class is `manyhands.Connection`, once, when the package is loaded.
+#[pyfunction]
+#[pyo3(signature = (class_, /))]
+pub(crate) fn _note_public_class(py: Python<'_>, class_: Py<PyType>) {
+    // It is this one already, if the package is loaded anew.
+    let _ = PUBLIC.set(py, class_);
+}
+
 impl Connection {
     fn own_cursor<'py>(slf: &Bound<'py, Self>) -> PyResult<MadeCursor<'py>> {
-        static PUBLIC: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         let py = slf.py();
-        if slf.get_type().is(PUBLIC.import(py, "manyhands.dbapi2", "Connection")?) {
+        if PUBLIC.get(py).is_some_and(|public| slf.get_type().is(public)) {
             slf.get().check(py)?;
             return Ok(MadeCursor::Own(Bound::new(py, Cursor::made(slf))?));
         }
