@@ -1,7 +1,12 @@
 """The DB-API, beside the standard module: the same calls, the same answers."""
 
 import gc
+import pickle
 import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
 
 import pytest
 
@@ -366,3 +371,39 @@ def test_what_distributions_build_into_sqlite(path):
     connection.commit()
     assert connection.execute("SELECT count(*), sum(n) FROM t").fetchone() == (len(many), sum(many))
     connection.close()
+
+
+ERRORS = [name for name in dir(sqlite3) if isinstance(getattr(sqlite3, name), type)]
+ERRORS = [name for name in ERRORS if issubclass(getattr(sqlite3, name), Exception)]
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_each_exception_is_one_of_sqlite3_too(name):
+    """Programs that change their URL only go on catching what they caught."""
+    ours, theirs = getattr(manyhands, name), getattr(sqlite3, name)
+    assert issubclass(ours, theirs) and ours is not theirs
+    assert getattr(manyhands.Connection, name) is ours
+    copy = pickle.loads(pickle.dumps(ours("text")))
+    assert (type(copy), str(copy)) == (ours, "text")
+
+
+def test_what_is_raised_is_caught_as_an_error_of_sqlite3(path):
+    with closing(manyhands.connect(path)) as connection:
+        with pytest.raises(sqlite3.OperationalError, match="no such table"):
+            connection.execute("SELECT * FROM missing")
+
+
+def test_without_the_standard_module_the_exceptions_are_there_all_the_same():
+    """Some interpreters are built without it."""
+    program = """
+        import sys
+        sys.modules["_sqlite3"] = None
+        import manyhands
+        try:
+            manyhands.connect(":memory:").execute("SELECT * FROM missing")
+        except manyhands.DatabaseError as error:
+            print(*(base.__name__ for base in type(error).__mro__), error)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    bases = "OperationalError DatabaseError Error Exception BaseException object"
+    assert done.stdout.strip() == f"{bases} no such table: missing"

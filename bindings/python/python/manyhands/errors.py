@@ -1,7 +1,8 @@
 """The exceptions of the DB-API (PEP 249), with the attributes of the sqlite3 module.
 
-``str(error)`` is SQLite's own message. A call that failed has written nothing, unless
-:attr:`Error.outcome_unknown` says so.
+Each is a subclass of the exception of the same name of the standard module, where the interpreter has that: what a
+program catches as ``sqlite3.OperationalError`` it catches here too. ``str(error)`` is SQLite's own message. A call that
+failed has written nothing, unless :attr:`Error.outcome_unknown` says so.
 """
 
 from __future__ import annotations
@@ -9,14 +10,24 @@ from __future__ import annotations
 # As in `typing`, which is not imported: it would cost each process a megabyte.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3 as _standard
     from typing import List, Optional
+else:
+    try:
+        # What the package `sqlite3` has its classes from; the rest of that package is not needed.
+        import _sqlite3 as _standard
+    except ImportError:
+        # An interpreter that was built without it.
+        class _standard:
+            Warning = Error = InterfaceError = DatabaseError = DataError = Exception
+            OperationalError = IntegrityError = InternalError = ProgrammingError = NotSupportedError = Exception
 
 
-class Warning(Exception):  # noqa: A001 (the DB-API's name)
+class Warning(_standard.Warning):  # noqa: A001 (the DB-API's name)
     """Here because the DB-API asks for it; never raised."""
 
 
-class Error(Exception):
+class Error(_standard.Error):
     """The base of all exceptions of this package."""
 
     sqlite_errorcode: Optional[int] = None
@@ -32,19 +43,19 @@ class Error(Exception):
     """True when it cannot be told whether the write was committed: look into the database."""
 
 
-class InterfaceError(Error):
+class InterfaceError(Error, _standard.InterfaceError):
     """The interface was misused, rather than the database."""
 
 
-class DatabaseError(Error):
+class DatabaseError(Error, _standard.DatabaseError):
     """The base of what the database reports."""
 
 
-class DataError(DatabaseError):
+class DataError(DatabaseError, _standard.DataError):
     """A value is too large."""
 
 
-class OperationalError(DatabaseError):
+class OperationalError(DatabaseError, _standard.OperationalError):
     """What is not the program's fault: a disk, a lock; but a mistake in the SQL too, as in sqlite3."""
 
 
@@ -78,17 +89,17 @@ class ConflictError(OperationalError):
     """The tables that it reads or writes."""
 
 
-class IntegrityError(DatabaseError):
+class IntegrityError(DatabaseError, _standard.IntegrityError):
     """A constraint was violated."""
 
 
-class InternalError(DatabaseError):
+class InternalError(DatabaseError, _standard.InternalError):
     """SQLite or manyhands met an impossible state."""
 
 
-class ProgrammingError(DatabaseError):
+class ProgrammingError(DatabaseError, _standard.ProgrammingError):
     """A mistake of the program: a closed connection, a wrong number of parameters, use after fork."""
 
 
-class NotSupportedError(DatabaseError):
+class NotSupportedError(DatabaseError, _standard.NotSupportedError):
     """Here because the DB-API asks for it; never raised."""
