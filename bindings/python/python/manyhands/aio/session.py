@@ -12,7 +12,6 @@ import asyncio
 import threading
 from collections import deque
 from enum import Enum
-from functools import partial
 from typing import Any, Callable, Deque, Dict, Generic, List, Optional, Tuple, TypeVar
 
 from ..dbapi2 import Connection as NativeConnection
@@ -47,6 +46,8 @@ class Session:
         # Reasons not to give the native connection back. The first is that it may have its own database.
         self._pins = 1
         self._calls: Deque[_Call[Any]] = deque()
+        # Calls that were left without the lock, by what may be a finalizer; they come before the next one of the above.
+        self._left: Deque[_Call[Any]] = deque()
         # The call that was sent to a pool, or whose task must still know what it began; and whether a thread has it.
         self._running: Optional[_Call[Any]] = None
         self._executing = False
@@ -86,7 +87,9 @@ class Session:
             future = None
         call: _Call[None] = _Call(None, future, reads=True)
         if by_chore:
-            Process.chores.append(partial(self._submit, call))
+            # Calls that are made before the thread comes to it run after it.
+            self._left.append(call)
+            Process.chores.append(self._submit)
         else:
             self._submit(call)
         return future
@@ -171,11 +174,15 @@ class Session:
             self.generation += 1
         native.close()
 
-    def _submit(self, call: _Call[Any]) -> None:
+    def _submit(self, call: Optional[_Call[Any]] = None) -> None:
         with self._lock:
-            self._calls.append(call)
+            while self._left:
+                self._calls.append(self._left.popleft())
+            if call is not None:
+                self._calls.append(call)
             if self._running is None:
-                self._start_next()
+                if self._calls:
+                    self._start_next()
             elif self._running.began and self._running.is_abandoned():
                 self._undo()
 
