@@ -297,6 +297,17 @@ impl Connection {
         ))
     }
 
+    /// True when the main database's file is not at its path any more.
+    pub fn has_moved(&self) -> bool {
+        let mut moved: c_int = 0;
+        let argument = (&raw mut moved).cast();
+        // SAFETY: the connection is open, and `moved` is where this operation writes.
+        let code = unsafe {
+            ffi::sqlite3_file_control(self.raw(), MAIN, ffi::SQLITE_FCNTL_HAS_MOVED, argument)
+        };
+        code == ffi::SQLITE_OK && moved != 0
+    }
+
     /// True when the main database cannot be written by this connection.
     pub fn is_read_only(&self) -> bool {
         // SAFETY: the connection is open.

@@ -109,7 +109,7 @@ impl Connection {
     pub fn deserialize(&mut self, schema: &str, bytes: &[u8]) -> Result<(), Error> {
         self.begin_operation()?;
         let main = schema.eq_ignore_ascii_case("main");
-        let has_queue = if main { self.file.is_some() } else { self.attached.contains_key(schema) };
+        let has_queue = if main { self.is_shared() } else { self.attached.contains_key(schema) };
         let idle = self.is_autocommit() && self.sqlite().transaction() == sqlite::Transaction::None;
         if has_queue && !idle {
             return Err(Error::refused(
@@ -122,7 +122,7 @@ impl Connection {
         self.as_new = false;
         self.after_change(false);
         if main {
-            self.file = None;
+            (self.file, self.entrance) = (None, None);
         } else {
             self.attached.remove(schema);
         }

@@ -282,6 +282,7 @@ mod tests {
         fn new() -> Scene {
             let directory = tempfile::tempdir().expect("a directory");
             let database = Database::open(directory.path().join("app.db")).expect("opens");
+            database.enter().expect("the file is made");
             let connection = database.connect().expect("a connection");
             let file = connection.file.clone().expect("it has a queue");
             Scene { directory, connection, file, interrupt: Interrupt::default() }

@@ -195,10 +195,10 @@ impl Connection {
     }
 
     fn compile_for_known_schema(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
-        let spared = match (&self.optimistic, &self.file) {
+        let spared = match (&self.optimistic, self.is_shared()) {
             (Some(_), _) => Spared::Settings,
-            (None, Some(_)) => Spared::Refused,
-            (None, None) => Spared::None,
+            (None, true) => Spared::Refused,
+            (None, false) => Spared::None,
         };
         let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
         let (compiled, used) = compiled.map_err(|error| self.describe(error))?;
@@ -221,11 +221,13 @@ impl Connection {
     fn stand_in(&self, prepared: &Prepared) -> Option<&'static str> {
         if !matches!(prepared.route, Route::Refuse(_))
             || prepared.facts.reads_elsewhere
-            || self.file.is_none()
+            || !self.is_shared()
         {
             return None;
         }
         match prepared.facts.pragma.as_ref()?.0.as_str() {
+            // So it will be.
+            "journal_mode" if self.file.is_none() => Some("SELECT 'wal' AS journal_mode"),
             "journal_mode" => Some("PRAGMA main.journal_mode"),
             "locking_mode" => Some("PRAGMA main.locking_mode"),
             _ => None,

@@ -11,6 +11,7 @@ use crate::Error;
 use crate::blob::BlobState;
 use crate::cursor::{CursorState, Returned};
 use crate::database::FileId;
+use crate::entrance::Entrance;
 use crate::error::{Conflict, ErrorKind};
 use crate::functions::Additions;
 use crate::idle::OpenConnection;
@@ -38,8 +39,10 @@ pub struct Connection {
     /// `None` only while it is dropped.
     open: Option<OpenConnection>,
     pub(crate) settings: Settings,
-    /// `None` for a database without a queue.
+    /// `None` for a database without a queue, and while it has not come to it.
     pub(crate) file: Option<FileHandle>,
+    /// The way to it.
+    pub(crate) entrance: Option<Arc<Entrance>>,
     /// Attached databases that have a queue, by schema name.
     pub(crate) attached: BTreeMap<String, FileHandle>,
     /// The turns that this connection holds.
@@ -95,6 +98,7 @@ impl Connection {
             open: Some(open),
             settings,
             file,
+            entrance: None,
             attached: BTreeMap::new(),
             turns: Vec::new(),
             turn_taken: Instant::now(),
@@ -270,15 +274,6 @@ impl Connection {
         self.is_plain_but_for_durability() && self.has_default_durability()
     }
 
-    /// The same, whatever its commits survive.
-    pub(crate) fn is_plain_but_for_durability(&self) -> bool {
-        self.as_new
-            && !self.guarded
-            && self.sqlite().transaction() == sqlite::Transaction::None
-            && self.is_autocommit()
-            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
-    }
-
     /// True outside a transaction.
     pub fn is_autocommit(&self) -> bool {
         self.sqlite().is_autocommit()
@@ -299,7 +294,8 @@ impl Connection {
         if in_transaction && !self.cursors.is_empty() {
             self.end_with_transaction();
         }
-        self.check_guard()
+        self.check_guard()?;
+        self.follow()
     }
 
     /// Keeps a statement that was carried out, and notices whether the transaction ended with it.
@@ -334,6 +330,7 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
+        self.enter_for(prepared)?;
         let ends = prepared.facts.transaction.is_some();
         let writes = matches!(prepared.route, Route::Request | Route::Turn);
         if self.reads_only && !ends && (writes || !prepared.facts.changes_nothing()) {
@@ -365,7 +362,7 @@ impl Connection {
         }
         self.notice_names(&prepared.facts);
         match &prepared.route {
-            Route::Refuse(reason) if self.file.is_some() => Err(Error::refused(reason)),
+            Route::Refuse(reason) if self.is_shared() => Err(Error::refused(reason)),
             Route::Request if outside && self.may_travel() => self.write(prepared, values),
             Route::Request | Route::Turn => self.step_in_turn(prepared, values),
             Route::Setting => {

@@ -17,11 +17,12 @@ use manyhands_sqlite::{self as sqlite, OpenMode};
 use crate::busy::BusyWait;
 use crate::certain::KnownSchema;
 use crate::checkpoint::Checkpointer;
+use crate::entrance::{Entrance, is_empty};
 use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::idle::{IdleConnections, OpenConnection};
 use crate::ids::Counted;
-use crate::joining::join;
+use crate::joining::{FirstConnection, Opener, join};
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::{Builder, Settings};
@@ -54,11 +55,15 @@ pub struct Database {
     pub(crate) mode: OpenMode,
     uri: bool,
     pub(crate) settings: Settings,
-    pub(crate) file: Option<FileHandle>,
+    file: Option<FileHandle>,
+    /// The way to the file's queue, if it was not joined when the database was opened.
+    entrance: Option<Arc<Entrance>>,
 }
 
 impl Database {
-    /// Opens a database file, and creates it when it does not exist. It is switched to WAL mode.
+    /// Opens a database file, and creates it when it does not exist. It is switched to WAL mode; an empty one by the first
+    /// statement that writes or begins a transaction, so that `PRAGMA page_size` and `PRAGMA auto_vacuum` before that have
+    /// their effect.
     ///
     /// `:memory:`, temporary and read-only databases are opened as SQLite opens them, without a queue. A file in a
     /// directory where the process may make no other is a read-only database.
@@ -87,6 +92,7 @@ impl Database {
             uri: builder.uri,
             settings: builder.settings.clone(),
             file: registry::find(&builder.path).filter(|_| !builder.uri && !builder.read_only),
+            entrance: None,
         };
         if database.file.is_none() {
             database.file = database.open_file()?;
@@ -111,9 +117,13 @@ impl Database {
                  `vfs=`, or add `mode=ro` to read only",
             ));
         }
+        if is_empty(&path) {
+            self.entrance = Some(Arc::new(Entrance::new(path, self.settings.timeout)));
+            return Ok(None);
+        }
         let is_plain = self.mode == OpenMode::ReadWriteCreate && !self.uri;
         let first = FirstConnection { connection, is_plain };
-        match DatabaseFile::open(path.clone(), first, self.settings.timeout) {
+        match DatabaseFile::open(path.clone(), Opener::Gives(first), self.settings.timeout) {
             Err(error) if error.may_make_no_queue() => {
                 tracing::warn!(%error, "the database is opened for reading only");
                 // By its path: SQLite refuses a URI that asks for more.
@@ -129,31 +139,41 @@ impl Database {
     /// # Errors
     /// As SQLite fails to open.
     pub fn connect(&self) -> Result<Connection, Error> {
-        let Some(file) = &self.file else {
+        let Some(file) = self.file() else {
             let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
             let open = OpenConnection::new(connection, &self.settings)?;
-            return Ok(Connection::new(open, None, self.settings.clone()));
+            let mut connection = Connection::new(open, None, self.settings.clone());
+            connection.entrance.clone_from(&self.entrance);
+            connection.follow()?;
+            return Ok(connection);
         };
         let open = file.connect(&self.settings)?;
         Ok(Connection::new(open, Some(file.clone()), self.settings.clone()))
     }
 
-    /// What the queue has done since the first process joined it; `None` for a database without one.
+    /// Makes an empty database, for who needs the queue.
+    ///
+    /// # Errors
+    /// See [`Entrance::enter`].
+    #[cfg(any(test, feature = "tokio"))]
+    pub(crate) fn enter(&self) -> Result<(), Error> {
+        self.connect()?.enter()
+    }
+
+    /// The file and its queue; `None` for a database that has none, or has not come to it yet.
+    pub(crate) fn file(&self) -> Option<&FileHandle> {
+        self.file.as_ref().or_else(|| self.entrance.as_ref()?.file())
+    }
+
+    /// What the queue has done since the first process joined it; `None` for a database without one, and for one that
+    /// is still empty.
     pub fn statistics(&self) -> Option<crate::Statistics> {
-        self.file.as_ref().map(|file| file.statistics())
+        self.file().map(|file| file.statistics())
     }
 }
 
 /// Which file on this machine.
 pub(crate) type FileId = (u64, u64);
-
-/// The SQLite connection with which the file was opened and switched to WAL mode.
-#[derive(Debug)]
-pub(crate) struct FirstConnection {
-    pub(crate) connection: sqlite::Connection,
-    /// Opened as those of users are, so that one of them can have it.
-    pub(crate) is_plain: bool,
-}
 
 /// What the connections of this process to one database file share: membership in the queue, and the
 /// connection that executes batches.
@@ -193,20 +213,19 @@ pub(crate) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// The process's shared part for the file that `first` has open. It waits for no lock of SQLite's where the
+    /// The process's shared part for the file that `opener` has open. It waits for no lock of SQLite's where the
     /// database is in WAL mode: a process that closes it may hold one for a while.
     pub(crate) fn open(
         path: PathBuf,
-        first: FirstConnection,
+        opener: Opener<'_>,
         timeout: Duration,
     ) -> Result<FileHandle, Error> {
         let found = std::fs::metadata(&path)
             .map_err(|_| Error::new(ErrorKind::Replaced { path: path.clone() }))?;
         let id = (found.dev(), found.ino());
         registry::open(id, || {
-            BusyWait::install(&first.connection, timeout);
             let losses = sqlite::locks::losses(id.0, id.1);
-            let queue = join(&path, &found, &first.connection, Deadline::after(timeout))?;
+            let queue = join(&path, &found, opener.connection(timeout), Deadline::after(timeout))?;
             Ok(DatabaseFile {
                 path,
                 id,
@@ -214,7 +233,7 @@ impl DatabaseFile {
                 users: Users::new(0),
                 queue: RwLock::new(queue),
                 executor: Mutex::new(None),
-                first: Mutex::new(Some(first)),
+                first: Mutex::new(opener.given()),
                 failed: AtomicBool::new(false),
                 lost: AtomicBool::new(false),
                 losses,
@@ -241,7 +260,7 @@ impl DatabaseFile {
             return Err(self.lost_error());
         }
         if !self.was_in_place(limits::LOOK_EVERY) {
-            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+            return Err(self.replaced());
         }
         if let Some(open) = self.idle.take(settings) {
             return Ok(open);
@@ -268,7 +287,7 @@ impl DatabaseFile {
         let connection = sqlite::Connection::open(&self.path, mode, false)?;
         connection.set(sqlite::Setting::NoCheckpointOnClose, true);
         if !self.is_in_place() {
-            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+            return Err(self.replaced());
         }
         connection.set(sqlite::Setting::NoCheckpointOnClose, false);
         Ok(connection)
@@ -356,8 +375,7 @@ impl DatabaseFile {
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
         let connection = self.open_sqlite(OpenMode::ReadWrite)?;
         BusyWait::install(&connection, deadline.remaining());
-        let found = std::fs::metadata(&self.path)
-            .map_err(|_| Error::new(ErrorKind::Replaced { path: self.path.clone() }))?;
+        let found = std::fs::metadata(&self.path).map_err(|_| self.replaced())?;
         let queue = join(&self.path, &found, &connection, deadline)?;
         // It holds the old queue.
         drop(lock(&self.executor).take());

@@ -3,13 +3,50 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use manyhands_queue::{Deadline, JoinError, JoinOptions, Queue};
 use manyhands_sqlite as sqlite;
 
 use crate::Error;
+use crate::busy::BusyWait;
 use crate::error::ErrorKind;
 use crate::limits;
+
+/// The SQLite connection with which the file was opened and switched to WAL mode.
+#[derive(Debug)]
+pub(crate) struct FirstConnection {
+    pub(crate) connection: sqlite::Connection,
+    /// Opened as those of users are, so that one of them can have it.
+    pub(crate) is_plain: bool,
+}
+
+/// Who opens a file: with a connection that is nobody's, or with a user's own.
+#[derive(Debug)]
+pub(crate) enum Opener<'a> {
+    Gives(FirstConnection),
+    Keeps(&'a sqlite::Connection),
+}
+
+impl Opener<'_> {
+    pub(crate) fn connection(&self, timeout: Duration) -> &sqlite::Connection {
+        match self {
+            Opener::Gives(first) => {
+                BusyWait::install(&first.connection, timeout);
+                &first.connection
+            }
+            // It waits as its user wishes.
+            Opener::Keeps(connection) => connection,
+        }
+    }
+
+    pub(crate) fn given(self) -> Option<FirstConnection> {
+        match self {
+            Opener::Gives(first) => Some(first),
+            Opener::Keeps(_) => None,
+        }
+    }
+}
 
 /// Joins the queue of the database at `path`, which is the file `found`. The first member switches the database to WAL
 /// mode.

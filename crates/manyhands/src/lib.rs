@@ -38,6 +38,7 @@
 
 mod database;
 mod joining;
+mod entrance;
 mod registry;
 mod idle;
 mod connection;

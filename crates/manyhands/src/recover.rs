@@ -291,7 +291,8 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("app.db");
         let database = Database::open(&path).expect("opens");
-        let file = database.file.as_ref().expect("it has a queue");
+        database.enter().expect("the file is made");
+        let file = database.file().expect("it has a queue");
         let queue = file.queue();
         let committing = Connection::open(&path, OpenMode::ReadWrite, false).expect("opens");
         committing.execute("BEGIN IMMEDIATE").expect("the write lock is free");
@@ -318,7 +319,8 @@ pub(crate) mod tests {
     fn of_a_queue_that_is_not_sound_nobody_knows() {
         let directory = tempfile::tempdir().expect("a directory");
         let database = Database::open(directory.path().join("app.db")).expect("opens");
-        let file = database.file.as_ref().expect("it has a queue");
+        database.enter().expect("the file is made");
+        let file = database.file().expect("it has a queue");
         let queue = file.queue();
         let (lead, published, _) = lead_with_a_batch(&queue);
         queue.retire();

@@ -9,7 +9,8 @@ use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::database::{DatabaseFile, FirstConnection};
+use crate::database::DatabaseFile;
+use crate::joining::{FirstConnection, Opener};
 use crate::mutex::lock;
 use crate::new_rowid;
 use crate::prepared::Prepared;
@@ -149,7 +150,8 @@ impl Connection {
                 let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
                 if !connection.is_read_only() {
                     let first = FirstConnection { connection, is_plain: false };
-                    let file = DatabaseFile::open(path, first, self.settings.timeout)?;
+                    let file =
+                        DatabaseFile::open(path, Opener::Gives(first), self.settings.timeout)?;
                     found.insert(schema, file);
                 }
             }

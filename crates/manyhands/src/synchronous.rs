@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use manyhands_sqlite::{Step, ValueRef};
+use manyhands_sqlite::{Step, Transaction, ValueRef};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -63,7 +63,7 @@ impl Connection {
         prepared: Box<Prepared>,
     ) -> Result<Box<Prepared>, Error> {
         let own_affair = prepared.facts.pragma_of_no_file || prepared.compiled.explain;
-        if !is_synchronous(&prepared.facts) || own_affair || self.file.is_none() {
+        if !is_synchronous(&prepared.facts) || own_affair || !self.is_shared() {
             return Ok(prepared);
         }
         let schema = prepared.facts.pragma_schema.clone().unwrap_or_else(|| "main".to_string());
@@ -110,6 +110,15 @@ impl Connection {
         let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::None);
         let compiled = compiled.map_err(|error| self.describe(error))?.0;
         compiled.ok_or_else(|| Error::refused("there is no SQL statement"))
+    }
+
+    /// As [`Connection::is_plain`], whatever its commits survive.
+    pub(crate) fn is_plain_but_for_durability(&self) -> bool {
+        self.as_new
+            && !self.guarded
+            && self.sqlite().transaction() == Transaction::None
+            && self.is_autocommit()
+            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
     }
 
     /// True when the connection's commits survive what those of a new one do.

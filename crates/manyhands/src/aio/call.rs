@@ -80,7 +80,8 @@ pub(crate) type Reply<T> = oneshot::Sender<thread::Result<T>>;
 
 impl Calls {
     pub(crate) fn new(database: &Database) -> Result<Arc<Calls>, Error> {
-        if database.file.is_none() && database.mode != OpenMode::ReadOnly {
+        database.enter()?;
+        if database.file().is_none() && database.mode != OpenMode::ReadOnly {
             return Err(Error::refused(
                 "an async database is a file that many connections write: this one is in memory, temporary, \
                  or can only be read; open the last with `read_only(true)`",
@@ -94,8 +95,8 @@ impl Calls {
             turns: Lane::new("manyhands-turn", TURN_THREADS_MAX, database),
             // As many as there are turns.
             holders: Lane::new("manyhands-hold", usize::MAX, database),
-            writer: database.file.clone().map(|file| Writer::new(file, database, &known)),
-            queue: database.file.as_ref().map(|file| file.queue()),
+            writer: database.file().cloned().map(|file| Writer::new(file, database, &known)),
+            queue: database.file().map(|file| file.queue()),
             database: database.clone(),
             known,
             number: AtomicU64::new(0),
@@ -190,7 +191,7 @@ impl Calls {
                 return;
             }
         }
-        let (number, file) = (call.number, self.database.file.clone());
+        let (number, file) = (call.number, self.database.file().cloned());
         let in_turn = move |worker: &mut Worker| {
             if call.deadline.has_passed() {
                 let leader = file.and_then(|file| file.queue().leader());

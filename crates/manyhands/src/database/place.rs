@@ -13,6 +13,11 @@ use crate::error::ErrorKind;
 use crate::limits;
 
 impl DatabaseFile {
+    /// The error of a path that leads to another file.
+    pub(crate) fn replaced(&self) -> Error {
+        Error::new(ErrorKind::Replaced { path: self.path.clone() })
+    }
+
     /// True while the path leads to the file that was opened.
     pub(crate) fn is_in_place(&self) -> bool {
         let is_ours = |found: std::fs::Metadata| (found.dev(), found.ino()) == self.id;
@@ -40,7 +45,7 @@ impl DatabaseFile {
     pub(super) fn look_around(&self, queue: &Queue) -> Result<(), Error> {
         let now_ns = self.now_ns();
         if !self.was_in_place(limits::LOOK_EVERY) {
-            return Err(Error::new(ErrorKind::Replaced { path: self.path.clone() }));
+            return Err(self.replaced());
         }
         if !is_recent(&self.queue_in_place_ns, now_ns, limits::LOOK_EVERY) {
             if self.is_lost() {

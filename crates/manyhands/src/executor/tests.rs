@@ -9,6 +9,7 @@ use crate::observe::{Counted, Seen};
 fn a_request_ends_no_batch() {
     let directory = tempfile::tempdir().expect("a directory");
     let database = Database::open(directory.path().join("app.db")).expect("opens");
+    database.enter().expect("the file is made");
     let connection = database.connect().expect("a connection");
     let file = connection.file.clone().expect("it has a queue");
     let queue = file.queue();

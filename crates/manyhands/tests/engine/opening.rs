@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use manyhands::{Connection, Database};
+use manyhands::{Connection, Database, params};
 
 use crate::stage::{
-    Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, say, shell,
+    self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, say, shell,
 };
 
 /// The part of an actor: opens and closes a database again and again, and never waits for a lock.
@@ -76,4 +76,115 @@ fn an_open_database_takes_five_descriptors() {
     let actor = Actor::start("count descriptors", &stage.path());
     assert_eq!(actor.hear(), "5 open, 0 closed");
     assert!(actor.end().success());
+}
+
+/// What `PRAGMA page_size` and `PRAGMA auto_vacuum` choose before the first table is part of the first page of the file. It
+/// was made when the database was opened, and they had no effect: diskcache kept none of its items.
+#[test]
+fn what_is_chosen_before_the_first_table_is_chosen() {
+    const NAMES: [&str; 3] = ["page_size", "auto_vacuum", "encoding"];
+    let check = |chosen: &[&str], expected: &str, then: &str| {
+        let stage = Stage::new();
+        let mut connection = connect(&stage.database());
+        for sql in chosen {
+            // Some of them ask in vain.
+            let _ = connection.query(sql, params![]);
+        }
+        connection.execute_script(then).expect(then);
+        execute(&mut connection, INSERT);
+        let ask: Vec<String> = NAMES.iter().map(|name| format!("PRAGMA {name}")).collect();
+        assert_eq!(shell(&stage.path(), &ask.join(";")).replace('\n', " "), expected, "{chosen:?}");
+        assert_eq!(shell(&stage.path(), "PRAGMA journal_mode"), "wal");
+        assert!(stage.beside("-hands").exists());
+        assert_eq!(items(&mut connect(&stage.database())), 1);
+    };
+    let in_transaction = format!("BEGIN; {ITEM}; COMMIT");
+    for then in [ITEM, &in_transaction, &format!("BEGIN IMMEDIATE; {ITEM}; COMMIT")] {
+        check(&[], "4096 0 UTF-8", then);
+        check(&["PRAGMA page_size = 512"], "512 0 UTF-8", then);
+        check(&["PRAGMA auto_vacuum = 1"], "4096 1 UTF-8", then);
+        check(
+            &["PRAGMA page_size = 8192", "PRAGMA encoding = 'UTF-16le'", "PRAGMA auto_vacuum = 2"],
+            "8192 2 UTF-16le",
+            then,
+        );
+        // As diskcache begins, and others that look first.
+        check(
+            &[
+                "SELECT key, value FROM Settings",
+                "SELECT count(*) FROM sqlite_schema",
+                "PRAGMA journal_mode",
+                "PRAGMA auto_vacuum = 1",
+                "PRAGMA cache_size = 8192",
+                "PRAGMA journal_mode = wal",
+                "PRAGMA mmap_size = 67108864",
+                "PRAGMA synchronous = 1",
+            ],
+            "4096 1 UTF-8",
+            then,
+        );
+        // SQLite makes the file for the first.
+        check(&["PRAGMA journal_mode = wal", "PRAGMA page_size = 512"], "4096 0 UTF-8", then);
+    }
+}
+
+/// Whoever makes an empty database is the one whose choices hold; all others find it, with whatever they do next, and so
+/// do those that another program was faster than.
+#[test]
+fn an_empty_database_is_found_when_another_has_made_it() {
+    let stage = Stage::new();
+    let (database, again) = (stage.database(), stage.database());
+    let (mut one, mut other) = (connect(&database), connect(&again));
+    assert_eq!(fs::metadata(stage.path()).expect("a file").len(), 0);
+    execute(&mut other, "PRAGMA page_size = 512");
+    execute(&mut one, "PRAGMA page_size = 1024");
+    assert_eq!(number(&mut one, "SELECT count(*) FROM sqlite_schema"), 0);
+    assert!(database.statistics().is_none());
+    execute(&mut other, ITEM);
+    execute(&mut one, INSERT);
+    assert_eq!((items(&mut one), items(&mut other)), (1, 1));
+    assert_eq!(number(&mut one, "PRAGMA page_size"), 512);
+    assert!(database.statistics().is_some() && again.statistics().is_some());
+
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database());
+    let rows = connection.query("PRAGMA journal_mode = DELETE", params![]).expect("answers");
+    assert_eq!(rows[0].get::<String>(0).expect("text"), "wal");
+    shell(&stage.path(), ITEM);
+    execute(&mut connection, INSERT);
+    assert_eq!(shell(&stage.path(), "PRAGMA journal_mode; SELECT count(*) FROM item"), "wal\n1");
+    assert!(stage.beside("-hands").exists());
+}
+
+/// The part of an actor: makes the table that all of them need, and writes into it, without patience.
+pub fn make_it_first(path: &Path) {
+    let database = Database::builder(path).timeout(Duration::from_secs(5)).open().expect("opens");
+    let mut connection = connect(&database);
+    say("ready");
+    listen();
+    execute(&mut connection, "PRAGMA page_size = 1024");
+    execute(&mut connection, ITEM);
+    execute(&mut connection, INSERT);
+    say("done");
+}
+
+/// Many that make an empty database at once: each of them finds it made, or makes it.
+#[test]
+fn many_make_an_empty_database_at_once() {
+    in_time(|| {
+        for _ in 0..5 {
+            let stage = Stage::new();
+            let mut actors: Vec<_> =
+                (0..6).map(|_| Actor::start("make it first", &stage.path())).collect();
+            actors.iter().for_each(|actor| assert_eq!(actor.hear(), "ready"));
+            actors.iter_mut().for_each(|actor| actor.tell("go"));
+            for actor in actors {
+                assert_eq!(actor.hear(), "done");
+                assert!(actor.end().success());
+            }
+            assert_eq!(items(&mut connect(&stage.database())), 6);
+            stage::assert_sound(&stage.path());
+            assert_eq!(shell(&stage.path(), "PRAGMA page_size"), "1024");
+        }
+    });
 }

@@ -10,7 +10,7 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 14] = [
+const TESTS: [&str; 15] = [
     include_str!("../application.rs"),
     include_str!("../ended_transactions.rs"),
     include_str!("attached.rs"),
@@ -25,6 +25,7 @@ const TESTS: [&str; 14] = [
     include_str!("overlooked_auto.rs"),
     include_str!("replay_exactly.rs"),
     include_str!("untold.rs"),
+    include_str!("../pragmas.rs"),
 ];
 
 /// A code span that is a name is that of a test, but for the names of functions that are told of.

@@ -1,0 +1,157 @@
+//! How a database that has no queue yet comes to it.
+//!
+//! Most databases are joined when they are opened. One whose file is empty is not: what its first connection chooses for it
+//! (`PRAGMA page_size`, `PRAGMA auto_vacuum`) is part of its first page, and to switch it to WAL mode writes that. So it
+//! is plain SQLite until somebody writes, or begins a transaction: that connection makes it, with what it has chosen.
+//!
+//! A [`Database`](crate::Database), its clones and their connections share the entrance. Whoever goes through first opens it for all; each
+//! connection follows with its next statement outside a transaction.
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use manyhands_sqlite::{self as sqlite, Transaction};
+
+use crate::Error;
+use crate::certain::KnownSchema;
+use crate::connection::Connection;
+use crate::database::DatabaseFile;
+use crate::joining::Opener;
+use crate::limits;
+use crate::prepared::Prepared;
+use crate::registry::FileHandle;
+use crate::routing::{Facts, Route};
+
+/// The way of a database to its queue.
+#[derive(Debug)]
+pub(crate) struct Entrance {
+    path: PathBuf,
+    timeout: Duration,
+    file: OnceLock<FileHandle>,
+}
+
+impl Entrance {
+    pub(crate) fn new(path: PathBuf, timeout: Duration) -> Entrance {
+        Entrance { path, timeout, file: OnceLock::new() }
+    }
+
+    /// The file and its queue, if somebody has gone through.
+    pub(crate) fn file(&self) -> Option<&FileHandle> {
+        self.file.get()
+    }
+
+    /// Goes through with a connection of one's own, if there is something to join.
+    ///
+    /// # Errors
+    /// As the queue cannot be joined.
+    pub(crate) fn look(&self, own: &sqlite::Connection) -> Result<Option<&FileHandle>, Error> {
+        if self.file().is_none() && !is_empty(&self.path) {
+            return self.enter(own).map(Some);
+        }
+        Ok(self.file())
+    }
+
+    /// The same; an empty file is made a database, with what this connection has chosen for it.
+    ///
+    /// # Errors
+    /// As SQLite fails to write, and see [`Entrance::look`].
+    pub(crate) fn enter(&self, own: &sqlite::Connection) -> Result<&FileHandle, Error> {
+        if let Some(file) = self.file() {
+            return Ok(file);
+        }
+        let file = DatabaseFile::open(self.path.clone(), Opener::Keeps(own), self.timeout)?;
+        // Another thread may have been faster: it is the same file.
+        Ok(self.file.get_or_init(|| file))
+    }
+}
+
+/// True for a file without content; one that was removed is none.
+pub(crate) fn is_empty(path: &std::path::Path) -> bool {
+    std::fs::metadata(path).map_or(true, |found| found.len() == 0)
+}
+
+impl Connection {
+    /// True when others write the same file through a queue, or will.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.file.is_some() || self.entrance.is_some()
+    }
+
+    /// Goes through the entrance if it is open.
+    ///
+    /// # Errors
+    /// See [`Entrance::look`].
+    pub(crate) fn follow(&mut self) -> Result<(), Error> {
+        let Some(entrance) = self.entrance.clone().filter(|_| self.may_go_through()) else {
+            return Ok(());
+        };
+        match self.patiently(|own| entrance.look(own)) {
+            Ok(Some(file)) => self.go_through(file.clone()),
+            Ok(None) => Ok(()),
+            // It is read as SQLite reads it.
+            Err(error) if error.may_make_no_queue() => {
+                self.entrance = None;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the database, before a statement that needs it.
+    ///
+    /// # Errors
+    /// See [`Entrance::enter`].
+    pub(crate) fn enter_for(&mut self, prepared: &Prepared) -> Result<(), Error> {
+        if self.may_go_through() && needs_queue(&prepared.facts, &prepared.route) {
+            return self.enter();
+        }
+        Ok(())
+    }
+
+    /// The same, before something else that needs it.
+    ///
+    /// # Errors
+    /// See [`Entrance::enter`].
+    pub(crate) fn enter(&mut self) -> Result<(), Error> {
+        let Some(entrance) = self.entrance.clone() else { return Ok(()) };
+        let file = self.patiently(|own| entrance.enter(own))?;
+        self.go_through(file.clone())
+    }
+
+    /// Others may open it at this moment, whatever the connection's own patience.
+    fn patiently<T>(&self, work: impl FnOnce(&sqlite::Connection) -> T) -> T {
+        self.open().wait.set(self.settings.timeout.max(limits::JOIN_PATIENCE));
+        let done = work(self.sqlite());
+        self.open().wait.set(self.settings.timeout);
+        done
+    }
+
+    fn may_go_through(&self) -> bool {
+        self.entrance.is_some()
+            && self.is_autocommit()
+            && self.sqlite().transaction() == Transaction::None
+    }
+
+    fn go_through(&mut self, file: FileHandle) -> Result<(), Error> {
+        if self.sqlite().has_moved() || !file.is_in_place() {
+            return Err(file.replaced());
+        }
+        self.entrance = None;
+        if !self.settings.label.is_empty() {
+            file.queue().introduce(&self.settings.label);
+        }
+        let open = self.open_mut();
+        open.take_over_checkpoints();
+        open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+/// True for a statement that writes, or begins a transaction.
+fn needs_queue(facts: &Facts, route: &Route) -> bool {
+    let switches = facts.pragma.as_ref().is_some_and(|(name, argument)| {
+        name == "journal_mode" && argument.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("wal"))
+    });
+    facts.transaction.is_some() || switches || matches!(route, Route::Request | Route::Turn)
+}
