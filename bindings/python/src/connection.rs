@@ -116,7 +116,7 @@ impl Connection {
     }
 
     #[pyo3(signature = (
-        database, timeout = 60.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
+        database, timeout = 5.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
         factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = String::new(),
         durability = "full", transaction_mode = "auto", wal_bytes_limit = None, durability_min = "normal"
     ))]

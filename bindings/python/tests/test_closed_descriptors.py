@@ -1,6 +1,5 @@
 """A program closes descriptors that it did not open, as daemons do: `os.closerange(3, N)` with a database open."""
 
-import os
 import subprocess
 import sys
 import textwrap

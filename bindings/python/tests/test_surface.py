@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import re
 import sqlite3
 import subprocess
 import sys
@@ -407,3 +408,27 @@ def test_without_the_standard_module_the_exceptions_are_there_all_the_same():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
     bases = "OperationalError DatabaseError Error Exception BaseException object"
     assert done.stdout.strip() == f"{bases} no such table: missing"
+
+
+@pytest.mark.parametrize("isolation_level", [None, ""])
+@pytest.mark.parametrize(
+    "options, timeout_ms", [({}, 5000), ({"timeout": 3}, 3000), ({"timeout": 0.2}, 200), ({"timeout": 0}, 0)]
+)
+@pytest.mark.parametrize("module", [manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+def test_the_timeout_is_told(path, module, options, timeout_ms, isolation_level):
+    with closing(module.connect(path, isolation_level=isolation_level, **options)) as connection:
+        assert connection.execute("PRAGMA busy_timeout").fetchall() == [(timeout_ms,)]
+        cursor = connection.execute("PRAGMA busy_timeout = 700")
+        assert (cursor.fetchall(), cursor.description[0][0]) == ([(700,)], "timeout")
+        cursor = connection.execute("PRAGMA busy_timeout")
+        assert (cursor.fetchall(), cursor.description[0][0]) == ([(700,)], "timeout")
+        cursor = connection.execute("PRAGMA wal_autocheckpoint")
+        assert (cursor.fetchall(), cursor.description[0][0]) == ([(1000,)], "wal_autocheckpoint")
+
+
+@pytest.mark.parametrize("module", [manyhands, sqlite3], ids=["manyhands", "sqlite3"])
+def test_a_row_shows_itself_as_in_sqlite3(module):
+    with closing(module.connect(":memory:")) as connection:
+        connection.row_factory = module.Row
+        row = connection.execute("SELECT 1 AS a").fetchone()
+        assert re.fullmatch(rf"<{module.__name__}\.Row object at 0x[0-9a-f]+>", repr(row))

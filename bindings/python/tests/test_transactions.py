@@ -440,8 +440,8 @@ def test_the_pragmas_of_waiting_and_of_checkpoints(account):
     def ask(pragma):
         return one.execute(f"PRAGMA {pragma}").fetchone()[0]
 
-    assert (ask("busy_timeout = 200"), ask("busy_timeout")) == (200, 0)
-    assert (ask("wal_autocheckpoint = 10"), ask("wal_autocheckpoint")) == (10, 0)
+    assert (ask("busy_timeout = 200"), ask("busy_timeout")) == (200, 200)
+    assert (ask("wal_autocheckpoint = 10"), ask("wal_autocheckpoint")) == (10, 10)
     with other.transaction("immediate"):
         with pytest.raises(manyhands.LockTimeout, match="timed out after 0.2 s waiting for the turn"):
             one.execute("UPDATE account SET cents = 7 WHERE id = 2")

@@ -9,6 +9,7 @@ use crate::certain::READS_SCHEMA;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
 use crate::optimistic::is_begin_concurrent;
+use crate::own_answers::has_own_answer;
 use crate::prepared::{Interrupted, Prepared, Spared, Uses};
 use crate::routing::Route;
 use crate::synchronous::is_synchronous;
@@ -153,6 +154,7 @@ impl Connection {
             compiled => compiled?,
         };
         let compiled = compiled.map(|it| self.with_own_synchronous(it)).transpose()?;
+        let compiled = compiled.map(|it| self.with_own_answer(it)).transpose()?;
         if let Some(prepared) = &compiled {
             // Most settings are made when they are compiled.
             self.as_new &= prepared.facts.leaves_no_trace();
@@ -241,6 +243,7 @@ impl Connection {
         if !prepared.is_stale()
             && prepared.route != Route::Setting
             && !is_synchronous(&prepared.facts)
+            && !has_own_answer(&prepared.facts)
             && !prepared.facts.pragma_of_no_file
         {
             let open = self.open_mut();

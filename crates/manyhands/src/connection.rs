@@ -21,6 +21,7 @@ use crate::log::Log;
 use crate::observe::Observer;
 use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
+use crate::own_answers::OwnAnswers;
 use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::request::Session;
@@ -76,6 +77,7 @@ pub struct Connection {
     pub(crate) guarded: bool,
     pub(crate) session: Session,
     pub(crate) synchronous: SynchronousLevels,
+    pub(crate) own_answers: OwnAnswers,
     /// Other connections would execute this session's writes differently: it executes them itself.
     pub(crate) particular: bool,
     /// Nothing was changed that the next user of the connection would notice.
@@ -117,6 +119,7 @@ impl Connection {
             guarded: false,
             session,
             synchronous: SynchronousLevels::default(),
+            own_answers: OwnAnswers::default(),
             particular: false,
             as_new: true,
             additions: Additions::default(),

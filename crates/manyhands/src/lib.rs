@@ -78,6 +78,7 @@ mod checkpoint;
 mod wal_reader;
 mod session;
 mod synchronous;
+mod own_answers;
 mod functions;
 mod hooks;
 mod switches;

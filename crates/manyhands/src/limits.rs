@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-/// How long a write waits for its turn before it fails, unless the application says otherwise.
-/// Long enough that only a stuck writer makes it pass.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a write waits for its turn before it fails, unless the application says otherwise: what Python's `sqlite3`, Django,
+/// Rails and others have chosen for SQLite, and what programs are written for. In a queue it is plenty: only a stuck
+/// writer makes it pass.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a process waits for others that open or close the same database at the same moment, whatever its
 /// timeout: SQLite alone would not wait there, nor fail. Each of them takes some milliseconds, and a first one as

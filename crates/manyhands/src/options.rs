@@ -131,7 +131,7 @@ impl Builder {
     }
 
     /// How long a write waits for its turn, and any statement for a lock of another SQLite program.
-    /// Default: 60 s.
+    /// Default: 5 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
         self.settings.timeout = timeout;
         self

@@ -3,7 +3,6 @@
 use core::sync::atomic::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
 
@@ -112,10 +111,8 @@ impl Connection {
                 self.session.recursive_triggers =
                     self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
             }
-            "busy_timeout" => {
-                self.settings.timeout = Duration::from_millis(argument.parse().unwrap_or(0));
-                self.open().wait.set(self.settings.timeout);
-            }
+            "busy_timeout" => self.set_timeout_to(argument),
+            "wal_autocheckpoint" => self.note_checkpoint_pages(argument),
             other => self.particular |= routing::makes_particular(other),
         }
         Ok(())

@@ -106,7 +106,7 @@ impl Connection {
         Ok(answer)
     }
 
-    fn compile_in_place(&self, sql: &str) -> Result<Box<Prepared>, Error> {
+    pub(crate) fn compile_in_place(&self, sql: &str) -> Result<Box<Prepared>, Error> {
         let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::None);
         let compiled = compiled.map_err(|error| self.describe(error))?.0;
         compiled.ok_or_else(|| Error::refused("there is no SQL statement"))

@@ -58,7 +58,7 @@ class Connection:
     def __init__(
         self,
         database: _Path,
-        timeout: float = 60.0,
+        timeout: float = 5.0,
         detect_types: int = 0,
         isolation_level: _IsolationLevel = "",
         check_same_thread: bool = True,

@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     @overload
     def connect(
         database: Path,
-        timeout: float = 60.0,
+        timeout: float = 5.0,
         detect_types: int = 0,
         isolation_level: Optional[str] = "",
         check_same_thread: bool = True,
@@ -125,11 +125,11 @@ if TYPE_CHECKING:
 def connect(*args: Any, **kwargs: Any) -> Any:
     """Opens a database, and creates it if it does not exist.
 
-    The parameters are those of ``sqlite3.connect``, with another default for ``timeout``:
+    The parameters are those of ``sqlite3.connect``:
 
     :param database: a path, or ``":memory:"``, which nobody else sees.
     :param timeout: how many seconds a write waits for its turn, and any statement for a lock of another
-        SQLite program, before :class:`LockTimeout`. Default: 60. With 0 nothing waits: the first write of a
+        SQLite program, before :class:`LockTimeout`. Default: 5. With 0 nothing waits: the first write of a
         transaction takes the turn, or fails.
     :param detect_types: ``PARSE_DECLTYPES`` and ``PARSE_COLNAMES``, for converters.
     :param isolation_level: which ``BEGIN`` precedes an INSERT, UPDATE, DELETE or REPLACE outside a

@@ -130,3 +130,54 @@ fn synchronous_is_each_connections_own() {
         assert_eq!(level(&mut connection), 2);
     }
 }
+
+/// Programs look whether their setting was accepted: peewee and huey assert that `PRAGMA busy_timeout` answers it.
+/// SQLite would answer 0, since it neither waits nor checkpoints by itself here.
+#[test]
+fn the_timeout_and_the_pages_until_a_checkpoint_answer_what_was_set() {
+    let stage = Stage::new();
+    let database = stage.database_with_items();
+    let patient = Database::builder(stage.path()).timeout(Duration::from_millis(1_234));
+    for (database, default_ms) in [(patient.open().expect("opens"), 1_234), (database, 5_000)] {
+        let mut connection = connect(&database);
+        for begin in ["SELECT 1", "BEGIN", "BEGIN CONCURRENT", "BEGIN IMMEDIATE"] {
+            execute(&mut connection, begin);
+            let mut check = |sql: &str, answer: i64| {
+                assert_eq!(integers(&mut connection, sql), [answer], "{begin}: {sql}");
+            };
+            check("PRAGMA busy_timeout", default_ms);
+            check("PRAGMA busy_timeout = 700", 700);
+            check("PRAGMA busy_timeout", 700);
+            check("PRAGMA busy_timeout = -1", 0);
+            check("PRAGMA busy_timeout", 0);
+            check(&format!("PRAGMA busy_timeout = {default_ms}"), default_ms);
+            check("PRAGMA wal_autocheckpoint", 1000);
+            check("PRAGMA wal_autocheckpoint = 500", 500);
+            check("PRAGMA wal_autocheckpoint", 500);
+            check("PRAGMA main.wal_autocheckpoint", 500);
+            check("PRAGMA wal_autocheckpoint = 0", 0);
+            check("PRAGMA wal_autocheckpoint", 0);
+            check("PRAGMA wal_autocheckpoint = 1000", 1000);
+            if !connection.is_autocommit() {
+                execute(&mut connection, "COMMIT");
+            }
+        }
+    }
+    let mut in_memory = connect(&Database::open(":memory:").expect("opens"));
+    assert_eq!(integers(&mut in_memory, "PRAGMA busy_timeout"), [5_000]);
+    assert_eq!(integers(&mut in_memory, "PRAGMA wal_autocheckpoint"), [1_000]);
+}
+
+/// A connection that was closed and is given to its next user answers as a new one.
+#[test]
+fn the_next_user_of_a_connection_finds_the_defaults() {
+    let stage = Stage::new();
+    let database = stage.database_with_items();
+    let mut connection = connect(&database);
+    execute(&mut connection, "PRAGMA busy_timeout = 700");
+    execute(&mut connection, "PRAGMA wal_autocheckpoint = 500");
+    drop(connection);
+    let mut next = connect(&database);
+    assert_eq!(integers(&mut next, "PRAGMA busy_timeout"), [5_000]);
+    assert_eq!(integers(&mut next, "PRAGMA wal_autocheckpoint"), [1_000]);
+}

@@ -481,7 +481,9 @@ fn more_clients_than_slots() {
     const CLIENTS: usize = 2500;
     in_time(|| {
         let stage = Stage::new();
-        let database = stage.database_with_items();
+        stage.database_with_items();
+        let patient = Database::builder(stage.path()).timeout(stage::PATIENCE);
+        let database = patient.open().expect("opens");
         let mut holder = connect(&database);
         let transaction = holder.begin_immediate().expect("begins");
         let ready = AtomicUsize::new(0);

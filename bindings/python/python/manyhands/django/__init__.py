@@ -29,7 +29,7 @@ What ``OPTIONS`` may hold besides what Django's SQLite backend takes:
     How many bytes of the WAL a reader that does not end may keep from being reused before writers wait for
     it, and are told who it is: ``None``, no limit, by default.
 ``timeout``
-    How many seconds a writer waits for its turn: 60 by default.
+    How many seconds a writer waits for its turn: 5 by default.
 
 Where a piece of work can be run twice, optimistic work is one line: :func:`retry_atomic` for a
 function, :class:`RetryMiddleware` for all views, :func:`read_only` for what only reads.
