@@ -57,7 +57,8 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
     } else if error.is_forked() {
         ProgrammingError::new_err(text)
     } else if error.is_timeout() {
-        LockTimeout::new_err(text)
+        // Programs compare it with exactly this; why, is a note of the exception.
+        LockTimeout::new_err("database is locked")
     } else if error.is_conflict() {
         ConflictError::new_err(text)
     } else {
@@ -89,6 +90,13 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         }
         if error.is_outcome_unknown() {
             value.setattr("outcome_unknown", true)?;
+        }
+        if error.is_timeout() {
+            let reason = error.to_string();
+            let reason = reason.strip_prefix("database is locked: ").unwrap_or(&reason);
+            value.setattr("reason", reason)?;
+            // What `add_note` adds to, from Python 3.11 on.
+            value.setattr("__notes__", [reason])?;
         }
         if let Some(conflict) = error.conflict() {
             value.setattr("statement", &conflict.statement)?;

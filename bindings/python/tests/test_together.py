@@ -140,8 +140,10 @@ def test_each_respects_a_write_lock_of_the_other_in_the_same_process(path, conne
             stock.execute("BEGIN IMMEDIATE")
     stock.execute("BEGIN IMMEDIATE")
     impatient = manyhands.connect(path, timeout=0.2, isolation_level=None)
-    with pytest.raises(manyhands.LockTimeout, match="another SQLite program"):
+    with pytest.raises(manyhands.LockTimeout) as caught:
         impatient.execute("INSERT INTO t VALUES (1)")
+    assert str(caught.value) == "database is locked"
+    assert "another SQLite program" in caught.value.reason
     stock.execute("ROLLBACK")
     impatient.execute("INSERT INTO t VALUES (1)")
     impatient.close()
@@ -157,8 +159,9 @@ def test_a_reader_that_does_not_end_is_named(path, connection):
     with pytest.raises(manyhands.LockTimeout) as caught:
         for _ in range(100):
             limited.execute("INSERT INTO t VALUES (zeroblob(200000))")
-    assert f"process {os.getpid()} (" in str(caught.value)
-    assert "another SQLite program, has been reading for" in str(caught.value)
+    assert str(caught.value) == "database is locked"
+    assert f"process {os.getpid()} (" in caught.value.reason
+    assert "another SQLite program, has been reading for" in caught.value.reason
     stock.execute("COMMIT")
     for _ in range(50):
         limited.execute("INSERT INTO t VALUES (zeroblob(200000))")
@@ -175,14 +178,16 @@ def hold_the_turn(path, held, release):
     connection.close()
 
 
-def test_a_timeout_names_who_holds_the_turn(path, connection):
+@pytest.mark.parametrize("timeout", [0, 0.3])
+def test_a_timeout_names_who_holds_the_turn(path, connection, timeout):
+    """In its attributes: programs such as diskcache compare the text with "database is locked"."""
     connection.execute("CREATE TABLE t (v)")
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
     holder = context.Process(target=hold_the_turn, args=(path, held, release))
     holder.start()
     assert held.wait(30)
-    impatient = manyhands.connect(path, timeout=0.3, isolation_level=None)
+    impatient = manyhands.connect(path, timeout=timeout, isolation_level=None)
     try:
         with pytest.raises(manyhands.LockTimeout) as caught:
             impatient.execute("INSERT INTO t VALUES (1)")
@@ -190,8 +195,10 @@ def test_a_timeout_names_who_holds_the_turn(path, connection):
         release.set()
         holder.join(30)
         impatient.close()
-    assert str(caught.value).startswith("database is locked")
-    assert f"process {holder.pid} (importer) has been writing for" in str(caught.value)
+    assert (str(caught.value), caught.value.args) == ("database is locked", ("database is locked",))
+    assert caught.value.reason.startswith(f"timed out after {timeout:.1f} s waiting for the turn to write")
+    assert f"process {holder.pid} (importer) has been writing for" in caught.value.reason
+    assert caught.value.__notes__ == [caught.value.reason]
     assert caught.value.sqlite_errorname == "SQLITE_BUSY"
     assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
 

@@ -60,11 +60,14 @@ class OperationalError(DatabaseError, _standard.OperationalError):
 
 
 class LockTimeout(OperationalError):
-    """A write did not get its turn within the timeout. Its text says who was writing.
+    """A write did not get its turn within the timeout, or a lock of another SQLite program.
 
-    ``sqlite_errorname`` is ``SQLITE_BUSY``: what handles the sqlite3 module's "database is locked"
-    handles this too.
+    What handles the sqlite3 module's "database is locked" handles this too: its text is exactly that, and
+    ``sqlite_errorname`` is ``SQLITE_BUSY``. Why, :attr:`reason` says; from Python 3.11 on a traceback shows it too.
     """
+
+    reason: str = ""
+    """How long it waited, and for whom: the process and its label, or the thread and its statement."""
 
 
 class ConflictError(OperationalError):
