@@ -29,8 +29,9 @@
 //! meanwhile: a slot that a leader took is claimed by nobody.
 
 use crate::crash;
-use crate::layout::{BLOCK_BYTES, BLOCKS, MEMBERS, PAYLOAD_BYTES, Shared};
+use crate::layout::{BLOCK_BYTES, MEMBERS, PAYLOAD_BYTES, Shared, place_of_slot};
 use crate::queue::Queue;
+use crate::room::Part;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The longest request.
@@ -92,9 +93,15 @@ impl Block {
     /// `None` when all are in use.
     pub(crate) fn claim(queue: &Queue, slot: usize) -> Option<Block> {
         let (shared, member) = (queue.region.shared(), queue.region.member());
-        let block = Block::bind_free(shared, member, slot).or_else(|| {
+        let bind_free = || Block::bind_free(shared, queue.region.ready(Part::Blocks), member, slot);
+        let mut block = bind_free();
+        // On a full disk there are no more.
+        while block.is_none() && matches!(queue.region.grow(Part::Blocks), Ok(true)) {
+            block = bind_free();
+        }
+        let block = block.or_else(|| {
             queue.sweep_blocks();
-            Block::bind_free(shared, member, slot)
+            bind_free()
         })?;
         // And if we die here? The block is taken back, by who needs one or joins with our number.
         crash::point("block-claimed");
@@ -103,8 +110,8 @@ impl Block {
 
     /// Binds the first free block, from one on that belongs to `slot`: a slot that is used again and
     /// again finds the same block, in its cache.
-    fn bind_free(shared: &Shared, member: u16, slot: usize) -> Option<Block> {
-        let block = (0..BLOCKS).map(|step| (slot + step) % BLOCKS).find_map(|index| {
+    fn bind_free(shared: &Shared, ready: usize, member: u16, slot: usize) -> Option<Block> {
+        let block = (0..ready).map(|step| (slot + step) % ready).find_map(|index| {
             let place = &shared.block_words.0[index];
             let seen = place.load(Ordering::Relaxed);
             let word = seen.wrapping_add(2 * BOUND) & !BINDING | binding(member, slot);
@@ -148,7 +155,7 @@ pub(crate) fn sweep(shared: &Shared, mut is_gone: impl FnMut(u16) -> bool) {
 /// Copies the request of `member` in `slot` out of its slot or block. `None` when it is damaged, or
 /// its block is no longer its own.
 pub(crate) fn read(shared: &Shared, slot: usize, member: u16, request: &mut Vec<u8>) -> Option<()> {
-    let place = &shared.slots.0[slot];
+    let place = &shared.slots.0[place_of_slot(slot)];
     let count = place.request_bytes.load(Ordering::Relaxed) as usize;
     if count <= SLOT_REQUEST_BYTES_MAX {
         return place.payload.0.read(0, count, request);

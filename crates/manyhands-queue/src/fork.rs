@@ -5,17 +5,23 @@
 //! descriptors of queue files before `fork` returns in it, and everything that it inherited knows by
 //! [`generation`] that it must not touch shared memory again.
 
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Once;
 
-/// How many queue files one process can have open at once.
-const QUEUES_PER_PROCESS: usize = 1024;
+/// Descriptor numbers below this can be a queue file's: the kernel's own default bound (`fs.nr_open`). The words above the
+/// highest in use are never touched and cost address space only.
+pub(crate) const DESCRIPTORS_MAX: usize = 1 << 20;
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
-/// Descriptor + 1; 0 for a free place. An array of atomics, since nothing else is safe to read in
+/// By descriptor, who has it; 0 for nobody. An array of atomics, since nothing else is safe to read in
 /// the child of a process with threads.
-static DESCRIPTORS: [AtomicI32; QUEUES_PER_PROCESS] =
-    [const { AtomicI32::new(0) }; QUEUES_PER_PROCESS];
+static OWNERS: [AtomicU32; DESCRIPTORS_MAX] = [const { AtomicU32::new(0) }; DESCRIPTORS_MAX];
+/// All that have owners are below it.
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// Whose a descriptor is: another one for each that is registered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner(u32);
 
 /// How many forks lie between the process that loaded this library and this one.
 pub(crate) fn generation() -> u64 {
@@ -24,32 +30,35 @@ pub(crate) fn generation() -> u64 {
 
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    for place in &DESCRIPTORS {
-        let descriptor = place.swap(0, Ordering::Relaxed) - 1;
-        if descriptor >= 0 {
+    for (descriptor, owner) in OWNERS.iter().enumerate().take(END.load(Ordering::Relaxed)) {
+        if owner.swap(0, Ordering::Relaxed) != 0 {
             // SAFETY: the descriptor was registered by its owner, which in this process never uses
             // or closes it again, because its generation is over.
-            unsafe { libc::close(descriptor) };
+            unsafe { libc::close(descriptor as libc::c_int) };
         }
     }
 }
 
-/// Remembers a queue file's descriptor for the children. False when there are too many.
-pub(crate) fn register(descriptor: i32) -> bool {
+/// Remembers a queue file's descriptor for the children. `None` when its number is too high.
+pub(crate) fn register(descriptor: i32) -> Option<Owner> {
     static HANDLER: Once = Once::new();
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     HANDLER.call_once(|| {
         // SAFETY: `in_child` only uses atomics and close(), which are allowed in a forked child.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         assert_eq!(refused, 0, "pthread_atfork: no memory for the handler");
     });
-    DESCRIPTORS.iter().any(|place| {
-        place.compare_exchange(0, descriptor + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    })
+    let number = usize::try_from(descriptor).ok()?;
+    let place = OWNERS.get(number)?;
+    let owner = Owner(NEXT.fetch_add(1, Ordering::Relaxed).max(1));
+    END.fetch_max(number + 1, Ordering::Relaxed);
+    place.store(owner.0, Ordering::Relaxed);
+    Some(owner)
 }
 
-/// Forgets a descriptor that its owner is about to close.
-pub(crate) fn unregister(descriptor: i32) {
-    for place in &DESCRIPTORS {
-        let _ = place.compare_exchange(descriptor + 1, 0, Ordering::Relaxed, Ordering::Relaxed);
+/// Forgets a descriptor that its owner is about to close, unless it is another's by now.
+pub(crate) fn unregister(descriptor: i32, owner: Owner) {
+    if let Some(place) = usize::try_from(descriptor).ok().and_then(|number| OWNERS.get(number)) {
+        let _ = place.compare_exchange(owner.0, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

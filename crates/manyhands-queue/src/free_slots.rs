@@ -12,8 +12,9 @@
 use core::time::Duration;
 
 use crate::clock::now_ns;
-use crate::layout::{SLOT_WORDS, SLOTS};
+use crate::layout::{SLOT_WORDS, SLOTS, place_of_slot, slot_at_place};
 use crate::queue::Queue;
+use crate::room::Part;
 use crate::slot::SlotWord;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -32,8 +33,9 @@ impl Queue {
     /// Claims a slot of those that may be free, from where nobody else looks.
     pub(crate) fn claim_marked_free(&self) -> Option<usize> {
         let first = self.region.shared().header.hints.0.slot.fetch_add(1, Ordering::Relaxed);
+        let ready = self.region.ready(Part::Slots);
         (0..SLOT_WORDS as u64).find_map(|step| {
-            self.claim_in_word((first.wrapping_add(step) % SLOT_WORDS as u64) as usize)
+            self.claim_in_word((first.wrapping_add(step) % SLOT_WORDS as u64) as usize, ready)
         })
     }
 
@@ -47,12 +49,14 @@ impl Queue {
         self.region.shared().header.hints.0.full_ns.store(now_ns(), Ordering::Relaxed);
     }
 
-    fn claim_in_word(&self, word: usize) -> Option<usize> {
+    /// Of those that lie in the first `ready` places.
+    fn claim_in_word(&self, word: usize, ready: usize) -> Option<usize> {
         let mut left = !self.used(word).load(Ordering::Relaxed);
         while left != 0 {
             let slot = word * WORD_SLOTS + left.trailing_zeros() as usize;
             left &= left - 1;
-            if slot >= SLOTS {
+            // The places of a word's slots ascend.
+            if slot >= SLOTS || place_of_slot(slot) >= ready {
                 return None;
             }
             if self.try_claim(slot) {
@@ -89,6 +93,7 @@ impl Queue {
             let used = self.used(slot / WORD_SLOTS).load(Ordering::Relaxed);
             used >> (slot % WORD_SLOTS) & 1 != 0 && self.is_free(*slot)
         };
-        (0..SLOTS).filter(is_unmarked).inspect(|&slot| self.mark_free(slot)).count()
+        let ready = (0..self.region.ready(Part::Slots)).map(slot_at_place);
+        ready.filter(is_unmarked).inspect(|&slot| self.mark_free(slot)).count()
     }
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::clock::now_ns;
 use crate::queue::Queue;
+use crate::room::Part;
 use crate::sync::Ordering;
 
 /// A member, for messages.
@@ -26,7 +27,8 @@ impl Queue {
 
     /// Who the members are. Some of them may have ended since, and their process ids be others' now.
     pub fn members(&self) -> Vec<MemberInfo> {
-        let members = self.region.shared().members.0.iter();
+        let ready = self.region.ready(Part::Members);
+        let members = self.region.shared().members.0[..ready].iter();
         let known = members.filter_map(|member| {
             let pid = u32::try_from(member.pid.load(Ordering::Relaxed)).ok()?;
             (pid != 0).then(|| MemberInfo { pid, label: member.label.read_text() })

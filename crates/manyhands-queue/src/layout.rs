@@ -33,9 +33,24 @@
 //!          464  held_since_ns    u64
 //!          512  used             32 u64: a bit for each slot, see free_slots.rs
 //!          768  bells            64 u32: futexes: a slot changed, see wait.rs
+//!         1024  slots_ready      u64   how many slots, and so on, have their room on the disk: see room.rs
+//!         1032  blocks_ready     u64
+//!         1040  members_ready    u64
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
-//!   53248  slots, 2048 of 2048 bytes
+//!   53248  block_words, 112 u64: whose each block is, see block.rs
+//!   57344  recent, 1024 of 32 bytes: see recent.rs
+//!            0  change           u64   0: no entry
+//!            8  before           u64
+//!           16  after            u64
+//!           24  tables           u64
+//!   90112  counters, 512 of 16 bytes: see ids.rs
+//!            0  key              u64   hash of a table's name; 0: free
+//!            8  next             u64   0: none
+//!   98304  members, 4096 of 64 bytes: for messages
+//!            0  pid              u64   as its own pid namespace counts
+//!            8  label            5 u64
+//!  360448  slots, 2048 of 2048 bytes, those that are used first before the others: see `place_of_slot`
 //!            0  word             u64   see slot.rs
 //!            8  sleeping         u32   1 while the owner may sleep on its bell
 //!           12  kind             u32   1: the owner asks for its turn
@@ -47,20 +62,8 @@
 //!           48  label            5 u64
 //!          128  payload          1920 bytes: the request unless it is in a block, then the answer,
 //!                                each 8-byte aligned
-//! 4247552  block_words, 112 u64: whose each block is, see block.rs
-//! 4251648  recent, 1024 of 32 bytes: see recent.rs
-//!            0  change           u64   0: no entry
-//!            8  before           u64
-//!           16  after            u64
-//!           24  tables           u64
-//! 4284416  counters, 512 of 16 bytes: see ids.rs
-//!            0  key              u64   hash of a table's name; 0: free
-//!            8  next             u64   0: none
-//! 4292608  blocks, 112 of 32768 bytes: requests too long for a slot
-//! 7962624  members, 4096 of 48 bytes: for messages
-//!            0  pid              u64   as its own pid namespace counts
-//!            8  label            5 u64
-//! 8159232  end
+//! 4554752  blocks, 112 of 32768 bytes: requests too long for a slot
+//! 8224768  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -72,7 +75,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 9;
+pub const LAYOUT: u64 = 10;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]
@@ -87,6 +90,17 @@ pub const SLOTS: usize = 3;
 
 /// Words with a bit for each slot.
 pub(crate) const SLOT_WORDS: usize = SLOTS.div_ceil(64);
+
+/// Where a slot lies. They are taken from many words, the first of each first (`free_slots.rs`): these lie in a row, so that
+/// few of them need little room.
+pub(crate) fn place_of_slot(slot: usize) -> usize {
+    slot % 64 * SLOT_WORDS + slot / 64
+}
+
+/// The slot that lies there.
+pub(crate) fn slot_at_place(place: usize) -> usize {
+    place % SLOT_WORDS * 64 + place / SLOT_WORDS
+}
 
 /// How many bells there are: a futex tells 32 sleepers apart.
 pub(crate) const BELLS: usize = SLOTS.div_ceil(u32::BITS as usize);
@@ -273,6 +287,14 @@ pub(crate) struct HeldBack {
     pub(crate) since_ns: AtomicU64,
 }
 
+/// How much of the file has its room on the disk. It only grows.
+#[repr(C)]
+pub(crate) struct Ready {
+    pub(crate) slots: AtomicU64,
+    pub(crate) blocks: AtomicU64,
+    pub(crate) members: AtomicU64,
+}
+
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) identity: Line<Identity>,
@@ -285,6 +307,7 @@ pub(crate) struct Header {
     pub(crate) held_back: Line<HeldBack>,
     pub(crate) used: Line<[AtomicU64; SLOT_WORDS]>,
     pub(crate) bells: Line<[AtomicU32; BELLS]>,
+    pub(crate) ready: Line<Ready>,
 }
 
 #[repr(C, align(64))]
@@ -318,7 +341,7 @@ pub(crate) struct Counter {
 }
 
 /// Who a member is. Written by itself when it joins, and meaningful as long as it lives.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Member {
     pub(crate) pid: AtomicU64,
     pub(crate) label: Bytes<LABEL_WORDS>,
@@ -331,12 +354,12 @@ pub(crate) struct Shared {
     pub(crate) header: Header,
     pub(crate) ring: PageAligned<[AtomicU64; RING]>,
     pub(crate) in_use: PageAligned<[AtomicU32; MEMBERS]>,
-    pub(crate) slots: PageAligned<[Slot; SLOTS]>,
     pub(crate) block_words: PageAligned<[AtomicU64; BLOCKS]>,
     pub(crate) recent: PageAligned<[Commit; RECENT]>,
     pub(crate) counters: PageAligned<[Counter; TABLES]>,
-    pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
     pub(crate) members: PageAligned<[Member; MEMBERS]>,
+    pub(crate) slots: PageAligned<[Slot; SLOTS]>,
+    pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
 }
 
 // Not for a model checker: its tasks have small stacks, and whole pages would overflow them.
@@ -360,19 +383,21 @@ const _: () = {
     assert!(offset_of!(Header, held_back) == 448);
     assert!(offset_of!(Header, used) == 512);
     assert!(offset_of!(Header, bells) == 768);
+    assert!(offset_of!(Header, ready) == 1024);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);
-    assert!(offset_of!(Shared, slots) == 53248);
-    assert!(offset_of!(Slot, published_ns) == 32);
-    assert!(offset_of!(Slot, payload) == 128);
     assert!(size_of::<Slot>() == 2048);
     assert!(offset_of!(Slot, block) == 24);
-    assert!(offset_of!(Shared, block_words) == 4_247_552);
-    assert!(offset_of!(Shared, recent) == 4_251_648);
-    assert!(offset_of!(Shared, counters) == 4_284_416);
-    assert!(offset_of!(Shared, blocks) == 4_292_608);
-    assert!(offset_of!(Shared, members) == 7_962_624);
-    assert!(FILE_BYTES == 8_159_232);
+    assert!(offset_of!(Slot, published_ns) == 32);
+    assert!(offset_of!(Slot, payload) == 128);
+    assert!(offset_of!(Shared, block_words) == 53_248);
+    assert!(offset_of!(Shared, recent) == 57_344);
+    assert!(offset_of!(Shared, counters) == 90_112);
+    assert!(offset_of!(Shared, members) == 98_304);
+    assert!(size_of::<Member>() == 64);
+    assert!(offset_of!(Shared, slots) == 360_448);
+    assert!(offset_of!(Shared, blocks) == 4_554_752);
+    assert!(FILE_BYTES == 8_224_768);
     assert!(FILE_BYTES < 8 << 20);
 };
 
@@ -421,6 +446,11 @@ impl Shared {
             held_back: Line(HeldBack { bytes: word(), frame: word(), since_ns: word() }),
             used: Line(from_fn(|_| word())),
             bells: Line(from_fn(|_| half())),
+            ready: Line(Ready {
+                slots: AtomicU64::new(SLOTS as u64),
+                blocks: AtomicU64::new(BLOCKS as u64),
+                members: AtomicU64::new(MEMBERS as u64),
+            }),
         };
         let slot = || Slot {
             word: word(),

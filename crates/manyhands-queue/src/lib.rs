@@ -25,6 +25,7 @@ mod region;
 #[cfg(any(loom, shuttle))]
 #[path = "region_in_memory.rs"]
 mod region;
+mod room;
 #[cfg(not(any(loom, shuttle)))]
 mod member;
 mod slot;

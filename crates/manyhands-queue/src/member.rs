@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use crate::fork;
+use crate::fork::{self, Owner};
 use crate::layout::MEMBERS;
 
 /// First lock byte; behind any file that could exist.
@@ -28,6 +28,7 @@ const MEMBER_BASE: i64 = LOCKS_BASE + 1;
 pub(crate) struct MemberFile {
     /// In a forked child `fork` has closed it.
     file: ManuallyDrop<File>,
+    owner: Owner,
     generation: u64,
     /// The number is no longer ours.
     abandoned: AtomicBool,
@@ -35,11 +36,13 @@ pub(crate) struct MemberFile {
 
 impl MemberFile {
     pub(crate) fn new(file: File) -> io::Result<MemberFile> {
-        if !fork::register(file.as_raw_fd()) {
-            return Err(io::Error::other("this process has 1024 databases open already"));
-        }
+        let Some(owner) = fork::register(file.as_raw_fd()) else {
+            let text = format!("its descriptor is {} or above", fork::DESCRIPTORS_MAX);
+            return Err(io::Error::other(text));
+        };
         Ok(MemberFile {
             file: ManuallyDrop::new(file),
+            owner,
             generation: fork::generation(),
             abandoned: AtomicBool::new(false),
         })
@@ -48,7 +51,7 @@ impl MemberFile {
     /// Somebody else has closed the descriptor: nothing is done with its number any more.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
-        fork::unregister(self.file.as_raw_fd());
+        fork::unregister(self.file.as_raw_fd(), self.owner);
     }
 
     /// True in a child that got this from its parent by `fork()`.
@@ -72,7 +75,7 @@ impl Drop for MemberFile {
         }
         // By hand and not by closing: a child that is forked just before the close would keep them.
         let _ = set_lock(&self.file, LockKind::None, JOIN_BYTE, 1 + MEMBERS as i64);
-        fork::unregister(self.file.as_raw_fd());
+        fork::unregister(self.file.as_raw_fd(), self.owner);
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.file) };
     }
@@ -131,15 +134,14 @@ pub(crate) fn lock_joining(file: &File, kind: LockKind) -> io::Result<bool> {
     set_lock(file, kind, JOIN_BYTE, 1)
 }
 
-/// Takes the first free member number, looking from `hint` on. `None` when all are taken.
-pub(crate) fn enlist(file: &File, hint: u64) -> io::Result<Option<u16>> {
-    for step in 0..MEMBERS as u64 {
-        let member = (hint.wrapping_add(step) % MEMBERS as u64) as u16;
-        if set_lock(file, LockKind::Exclusive, MEMBER_BASE + i64::from(member), 1)? {
-            return Ok(Some(member));
-        }
-    }
-    Ok(None)
+/// Takes a member number, if it is free.
+pub(crate) fn enlist(file: &File, member: u16) -> io::Result<bool> {
+    set_lock(file, LockKind::Exclusive, MEMBER_BASE + i64::from(member), 1)
+}
+
+/// Ends the membership: the others do not count this process any more.
+pub(crate) fn resign(file: &File, member: u16) -> io::Result<bool> {
+    set_lock(file, LockKind::None, MEMBER_BASE + i64::from(member), 1)
 }
 
 /// True while the process of another member lives. The own member number always answers false: ask

@@ -10,9 +10,10 @@ use crate::clock::{self, Deadline};
 use crate::crash;
 #[cfg(not(any(loom, shuttle)))]
 use crate::join::{JoinError, JoinOptions};
-use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, Slot};
+use crate::layout::{MEMBERS, PAYLOAD_BYTES, RING, Slot, place_of_slot, slot_at_place};
 use crate::planted::planted;
 use crate::region::Region;
+use crate::room::Part;
 use crate::slot::{SlotState, SlotWord};
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::ticket::{self, Drawn, Ticket};
@@ -122,6 +123,10 @@ impl Queue {
         // Before the slot: a death between the two costs the next owner of the number a look.
         self.in_use().fetch_add(1, Ordering::Relaxed);
         let mut slot = self.claim_free();
+        // On a full disk there are no more.
+        while slot.is_none() && matches!(self.region.grow(Part::Slots), Ok(true)) {
+            slot = self.claim_free();
+        }
         if slot.is_none() {
             self.note_full();
         }
@@ -205,7 +210,8 @@ impl Queue {
     fn sweep(&self, is_gone: impl Fn(u16) -> bool) -> usize {
         let mut freed = 0;
         let mut was_gone = asked_once(&is_gone);
-        for (number, slot) in self.region.shared().slots.0.iter().enumerate() {
+        for number in (0..self.region.ready(Part::Slots)).map(slot_at_place) {
+            let slot = self.slot(number);
             let Some(word) = slot.load() else { continue };
             let owned =
                 !matches!(word.state, SlotState::Free | SlotState::Taken | SlotState::Executed);
@@ -231,7 +237,7 @@ impl Queue {
     }
 
     pub(crate) fn slot(&self, slot: usize) -> &Slot {
-        &self.region.shared().slots.0[slot]
+        &self.region.shared().slots.0[place_of_slot(slot)]
     }
 
     /// Frees the slot at `from`, and wakes a client that waits for one.

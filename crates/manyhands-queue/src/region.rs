@@ -6,14 +6,17 @@
 //!   at again: the file may have been removed while we waited.
 //! * The first member finds the file in whatever state and builds it anew: nothing in it outlives its
 //!   members. Whoever is not the first finds it complete.
-//! * The disk space is allocated before the file is mapped, so a full disk is an error here and no
-//!   SIGBUS later.
+//! * The disk space of what is touched is allocated before (`room.rs`), so a full disk is an error and no SIGBUS.
 //!
 //! What can go wrong: the file belongs to somebody else, or to a newer Manyhands, or lies on a network
 //! file system: [`JoinError`] says which. The file may be deleted or overwritten later: see
 //! [`Region::is_sound`].
 
+mod build;
+mod identity;
+
 use core::mem::offset_of;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicBool;
 use core::time::Duration;
@@ -25,22 +28,24 @@ use std::path::{Path, PathBuf};
 
 use manyhands_sigbus::{Healing, Watch};
 
+use self::build::{build, bytes_of, complete, reserve};
+use self::identity::{FileIdentity, Verdict, refuse_network, refuse_unsafe};
 use crate::clock::Deadline;
 use crate::crash;
 use crate::join::{self, JoinError, JoinOptions};
-use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, Shared};
+use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, MEMBERS, Shared};
 use crate::member::{self, LockKind, MemberFile};
+use crate::room::Part;
 use crate::sync::Ordering;
-use crate::ticket::Ticket;
 
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
 
+/// So many member numbers are tried before there are more of them.
+const MEMBER_TRIES: usize = 64;
+
 /// Where the file says that it is to be left, see `layout.rs`.
 const RETIRED_AT: u64 = 40;
-
-/// How long a member that leaves waits for others who leave at the same moment.
-const LEAVE_WAIT: Duration = Duration::from_millis(200);
 
 /// The mapped file and this process's membership.
 #[derive(Debug)]
@@ -150,15 +155,39 @@ impl Region {
             pid: std::process::id(),
             lost: AtomicBool::new(false),
         };
-        let hint = region.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
-        let member = member::enlist(&region.file, hint).map_err(system("lock"))?;
-        let Some(member) = member else {
+        let Some(member) = region.enlist().map_err(system("extend"))? else {
             return Err(JoinError::TooManyMembers { path: path.to_path_buf() });
         };
         region.member = member;
         member::lock_joining(&region.file, LockKind::None).map_err(system("unlock"))?;
         crash::point("joined");
         Ok(region)
+    }
+
+    /// Takes a free member number. `None` when all are taken.
+    fn enlist(&self) -> io::Result<Option<u16>> {
+        loop {
+            let hint = self.shared().header.hints.0.member.fetch_add(1, Ordering::Relaxed);
+            let ready = self.ready(Part::Members);
+            let tries = if ready < MEMBERS { MEMBER_TRIES.min(ready) } else { ready };
+            for step in 0..tries as u64 {
+                let number = (hint.wrapping_add(step) % ready as u64) as u16;
+                if member::enlist(&self.file, number)? {
+                    return Ok(Some(number));
+                }
+            }
+            if !self.grow(Part::Members)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes the room of the disk for these.
+    pub(crate) fn allocate(&self, part: Part, numbers: Range<usize>) -> io::Result<()> {
+        if self.is_inherited() || self.is_lost() {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        reserve(&self.file, bytes_of(part, numbers))
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -234,21 +263,41 @@ impl Region {
     }
 }
 
+impl Region {
+    /// The last member takes the file away. Nobody waits for that: who finds the join lock held has ended its membership
+    /// before, and who holds it looks for members once more after it has let go. So one of those who leave at
+    /// the same moment sees that it is the last. A process that joins meanwhile does so when it leaves.
+    ///
+    /// And if we die on the way? The file stays, litter, until the next first member builds it anew.
+    fn leave(&self) {
+        // An error leaves nothing to do: the lock goes with the descriptor.
+        let _ = member::resign(&self.file, self.member);
+        for _ in 0..MEMBERS {
+            if !matches!(member::lock_joining(&self.file, LockKind::Exclusive), Ok(true)) {
+                return;
+            }
+            if !self.has_other_members() {
+                crash::point("leaving");
+                if self.is_in_place() {
+                    let _ = std::fs::remove_file(&self.path);
+                }
+                return;
+            }
+            let _ = member::lock_joining(&self.file, LockKind::None);
+            if self.has_other_members() {
+                return;
+            }
+        }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         if self.is_inherited() {
             return;
         }
-        // The last member takes the file away. It waits a little for others who join or leave; after
-        // that the file stays: it is only litter.
-        let deadline = Deadline::after(LEAVE_WAIT);
-        if !self.is_lost()
-            && let Ok(true) = wait_for_join_lock(&self.file, LockKind::Exclusive, deadline)
-            && let Ok(false) = member::any_other_lives(&self.file)
-            && self.is_in_place()
-        {
-            crash::point("leaving");
-            let _ = std::fs::remove_file(&self.path);
+        if !self.is_lost() {
+            self.leave();
         }
         drop(self.watch.take());
         // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
@@ -314,65 +363,6 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-fn refuse_unsafe<E>(file: &File, path: &Path, options: &JoinOptions) -> Result<(), JoinError<E>> {
-    let refuse = |reason| JoinError::Unsafe { path: path.to_path_buf(), reason };
-    let metadata = file.metadata().map_err(|source| JoinError::System {
-        action: "look at",
-        path: path.to_path_buf(),
-        source,
-    })?;
-    if !metadata.is_file() {
-        return Err(refuse("it is not a regular file"));
-    }
-    if metadata.nlink() > 1 {
-        return Err(refuse("it has several names (hard links)"));
-    }
-    // A file that its group, or everybody, may write has its queue from whoever comes first.
-    let by_group = options.mode & 0o020 != 0 && metadata.gid() == options.group;
-    let by_all = options.mode & 0o002 != 0;
-    if metadata.uid() != options.owner && !by_group && !by_all {
-        return Err(refuse("it belongs to a user who may not write the database"));
-    }
-    if metadata.mode() & 0o777 & !options.mode != 0 {
-        return Err(refuse("its permissions are wider than the database's"));
-    }
-    Ok(())
-}
-
-fn refuse_network<E>(file: &File, path: &Path) -> Result<(), JoinError<E>> {
-    let found = rustix::fs::fstatfs(file).map_err(|source| JoinError::System {
-        action: "ask the file system of",
-        path: path.to_path_buf(),
-        source: source.into(),
-    })?;
-    match network_file_system(found.f_type as u32) {
-        Some(file_system) => {
-            let _ = std::fs::remove_file(path);
-            Err(JoinError::Network { path: path.to_path_buf(), file_system })
-        }
-        None => Ok(()),
-    }
-}
-
-/// The name of a file system that other machines write too, by its number in `statfs(2)`.
-fn network_file_system(number: u32) -> Option<&'static str> {
-    Some(match number {
-        0x6969 => "NFS",
-        0x517B => "SMB",
-        0xFF53_4D42 => "CIFS",
-        0xFE53_4D42 => "SMB2",
-        0x5346_414F | 0x6B41_4653 => "AFS",
-        0x00C3_6400 => "Ceph",
-        0x0102_1997 => "9P",
-        0x0BD0_0BD0 => "Lustre",
-        0x4750_4653 => "GPFS",
-        0x7461_636F => "OCFS2",
-        0x0116_1970 => "GFS2",
-        0x7375_7245 => "Coda",
-        _ => return None,
-    })
-}
-
 /// Maps the file through an open file of its own, see [`Region::file`].
 fn map(file: &File) -> io::Result<NonNull<Shared>> {
     let file = OpenOptions::new()
@@ -404,106 +394,4 @@ fn map(file: &File) -> io::Result<NonNull<Shared>> {
     // SAFETY: as above.
     unsafe { libc::madvise(address, offset_of!(Shared, in_use), libc::MADV_POPULATE_WRITE) };
     Ok(NonNull::new(address.cast()).expect("mmap chose no address for itself but null"))
-}
-
-fn boot_id() -> [u64; 2] {
-    // Where the kernel tells no boot id, the locks alone say that a file is stale.
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let half =
-        |range| digits.get(range).and_then(|part| u64::from_str_radix(part, 16).ok()).unwrap_or(0);
-    [half(0..16), half(16..32)]
-}
-
-/// Makes the file an empty queue, all but the magic word.
-fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
-    file.set_len(0)?;
-    reserve(file)?;
-    let word = |at, value: u64| file.write_all_at(&value.to_ne_bytes(), at);
-    let [boot_low, boot_high] = boot_id();
-    word(8, LAYOUT)?;
-    word(16, options.program)?;
-    word(24, boot_low)?;
-    word(32, boot_high)?;
-    word(64, Ticket::FIRST.0)?;
-    word(128, Ticket::FIRST.0)
-}
-
-/// Makes the file as long as it is, and takes the space of the disk for it.
-fn reserve(file: &File) -> io::Result<()> {
-    // A fuzzer makes hundreds of files each second, and in most of them all but a few pages stay zeros.
-    if cfg!(fuzzing) {
-        return file.set_len(FILE_BYTES as u64);
-    }
-    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, FILE_BYTES as u64).or_else(
-        |error| match error {
-            // A file system without fallocate: write the zeros.
-            rustix::io::Errno::OPNOTSUPP => file.write_all_at(&vec![0; FILE_BYTES], 0),
-            error => Err(io::Error::from(error)),
-        },
-    )
-}
-
-fn complete(file: &File) -> io::Result<()> {
-    file.write_all_at(&MAGIC.to_ne_bytes(), 0)
-}
-
-/// The first words of a file that may hold anything.
-struct FileIdentity {
-    bytes: u64,
-    magic: u64,
-    layout: u64,
-    program: u64,
-    boot: [u64; 2],
-    retired: u64,
-}
-
-enum Verdict {
-    Sound,
-    OtherVersion,
-    Damaged,
-}
-
-impl FileIdentity {
-    fn read(file: &File) -> FileIdentity {
-        let mut bytes = [0; 48];
-        // A shorter file leaves zeros, which are no magic word.
-        let _ = file.read_exact_at(&mut bytes, 0);
-        let word = |at: usize| {
-            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes of a fixed array"))
-        };
-        FileIdentity {
-            bytes: file.metadata().map_or(0, |metadata| metadata.len()),
-            magic: word(0),
-            layout: word(8),
-            program: word(16),
-            boot: [word(24), word(32)],
-            retired: word(RETIRED_AT as usize),
-        }
-    }
-
-    fn verdict(&self, options: &JoinOptions) -> Verdict {
-        if self.magic != MAGIC || self.boot != boot_id() || self.retired != 0 {
-            Verdict::Damaged
-        } else if self.layout != LAYOUT || self.program != options.program {
-            Verdict::OtherVersion
-        } else if self.bytes < FILE_BYTES as u64 {
-            Verdict::Damaged
-        } else {
-            Verdict::Sound
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn network_file_systems_are_refused_by_name() {
-        assert_eq!(network_file_system(0x6969), Some("NFS"));
-        assert_eq!(network_file_system(0xFF53_4D42), Some("CIFS"));
-        assert_eq!(network_file_system(0xEF53), None, "ext4");
-        assert_eq!(network_file_system(0x0102_1994), None, "tmpfs");
-    }
 }

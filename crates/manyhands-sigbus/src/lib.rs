@@ -12,8 +12,8 @@ use std::io::{Error, ErrorKind};
 use std::os::fd::RawFd;
 use std::sync::Once;
 
-/// How many mappings are watched over at once: three for each database.
-const MAPPINGS_MAX: usize = 3 * 1024;
+/// How many mappings are watched over at once: three for each database. The places behind those in use are never touched.
+const MAPPINGS_MAX: usize = 3 << 14;
 
 /// How often the handler asks for memory.
 const TRIES: u32 = 3;
@@ -70,7 +70,7 @@ pub struct Watch {
     place: usize,
 }
 
-/// Watches over the mapping of `bytes` bytes at `address`, both multiples of a page. `None` when a thousand
+/// Watches over the mapping of `bytes` bytes at `address`, both multiples of a page. `None` when too many
 /// others are watched: this one is not protected then.
 ///
 /// # Safety

@@ -73,6 +73,11 @@ impl Code {
         self.0 == ffi::SQLITE_BUSY
     }
 
+    /// `SQLITE_CANTOPEN` and its extended codes.
+    pub fn is_cannot_open(self) -> bool {
+        self.primary() == ffi::SQLITE_CANTOPEN
+    }
+
     /// `SQLITE_IOERR` and its extended codes.
     pub fn is_io_error(self) -> bool {
         self.primary() == ffi::SQLITE_IOERR

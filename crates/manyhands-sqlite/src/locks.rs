@@ -217,6 +217,11 @@ pub(crate) fn for_our_vfs<T>(open: impl FnOnce() -> T) -> T {
     descriptor_table::for_our_vfs(open)
 }
 
+/// How many descriptors this process may have open.
+pub fn descriptors_limit() -> usize {
+    descriptor_table::descriptors_limit()
+}
+
 /// How many descriptors SQLite has closed and we keep, for statistics and tests.
 pub fn parked_descriptors() -> usize {
     descriptor_table::lock().parked_count()

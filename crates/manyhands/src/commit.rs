@@ -268,7 +268,7 @@ mod tests {
     use crate::registry::FileHandle;
     use crate::{Connection, Database};
 
-    const SLOTS_AT: u64 = 53_248;
+    const SLOTS_AT: u64 = 360_448;
 
     /// A database, its queue, and who writes to it.
     struct Scene {

@@ -95,7 +95,13 @@ impl Database {
             entrance: None,
         };
         if database.file.is_none() {
-            database.file = database.open_file()?;
+            // What is parked takes descriptors that are the application's when it needs them.
+            database.file = match database.open_file() {
+                Err(error) if error.may_lack_descriptors() && registry::give_way() => {
+                    database.open_file()?
+                }
+                opened => opened?,
+            };
         }
         let label = &builder.settings.label;
         if let Some(file) = database.file.as_ref().filter(|_| !label.is_empty()) {

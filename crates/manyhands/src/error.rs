@@ -133,6 +133,12 @@ impl Error {
         matches!(&*self.kind, ErrorKind::Join(error) if error.may_make_no_file())
     }
 
+    /// True when it may be that the process has as many descriptors as it may have.
+    pub(crate) fn may_lack_descriptors(&self) -> bool {
+        matches!(&*self.kind, ErrorKind::Join(JoinError::System { .. }))
+            || self.code().is_some_and(sqlite::Code::is_cannot_open)
+    }
+
     /// True when the deadline passed while waiting for a turn or a lock.
     pub fn is_timeout(&self) -> bool {
         matches!(

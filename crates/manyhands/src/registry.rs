@@ -19,7 +19,7 @@ use crate::Error;
 use crate::database::{DatabaseFile, FileId};
 use crate::mutex::lock;
 
-/// How many files stay open without a user: each costs a few descriptors and 5 MiB of address space.
+/// How many files stay open without a user: each costs a few descriptors. Fewer where the process may open few.
 const PARKED_MAX: usize = 16;
 
 /// The open files, the least recently opened first. A list: a process has few.
@@ -59,7 +59,8 @@ pub(crate) fn open(
     };
     file.users.fetch_add(1, Ordering::Relaxed);
     files.push(Arc::clone(&file));
-    while files.iter().filter(|file| parked(file)).count() > PARKED_MAX {
+    let parked_max = (locks::descriptors_limit() / 64).clamp(1, PARKED_MAX);
+    while files.iter().filter(|file| parked(file)).count() > parked_max {
         let Some(oldest) = files.iter().position(parked) else { break };
         gone.push(files.remove(oldest));
     }
@@ -67,6 +68,19 @@ pub(crate) fn open(
     drop(gone);
     drop(forks);
     Ok(FileHandle(file))
+}
+
+/// Closes the files that nobody uses. False when there were none.
+pub(crate) fn give_way() -> bool {
+    let forks = locks::hold_off_forks();
+    let mut files = lock(&OPEN);
+    let parked =
+        |file: &mut Arc<DatabaseFile>| file.is_usable() && file.users.load(Ordering::Acquire) == 0;
+    let gone: Vec<_> = files.extract_if(.., parked).collect();
+    gone.iter().for_each(|file| file.close());
+    drop(files);
+    drop(forks);
+    !gone.is_empty()
 }
 
 /// At the end of the process nobody parks: the last process of all is the one that tidies up.

@@ -32,7 +32,6 @@ const EXPECTED: [i32; 2] = [13, 10];
 /// The choices of the campaign.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// The queue file alone takes more than 4.
     #[arg(long, default_value_t = 16)]
     megabytes: u64,
     #[arg(long, default_value_t = 6)]
@@ -74,11 +73,11 @@ const ENOUGH: u64 = u64::MAX;
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path, megabytes: u64) -> Result<SmallDisk> {
+    fn mount(at: &Path, kilobytes: u64) -> Result<SmallDisk> {
         if !rustix::process::geteuid().is_root() {
             bail!("this campaign mounts a tmpfs, which only root may do");
         }
-        let size = format!("size={megabytes}m");
+        let size = format!("size={kilobytes}k");
         let status = Command::new("mount")
             .args(["-t", "tmpfs", "-o", &size, "reliability"])
             .arg(at)
@@ -101,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let (mut green, mut acked, began) = (true, 0, Instant::now());
     for round in arguments.from_round..arguments.from_round + arguments.rounds {
         let (directory, _) = place()?;
-        let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
+        let disk = SmallDisk::mount(directory.path(), arguments.megabytes << 10)?;
         let seed = arguments.seed.wrapping_mul(1_000_003).wrapping_add(round);
         let (findings, acknowledged) = play(arguments, &disk.0, seed)?;
         acked += acknowledged;
@@ -198,7 +197,7 @@ fn fill_to_the_page(arguments: &Arguments) -> Result<(bool, Tally)> {
     let (mut green, mut tally) = (true, Tally::default());
     for pages in arguments.from_page..arguments.from_page + arguments.pages {
         let (directory, _) = place()?;
-        let disk = SmallDisk::mount(directory.path(), arguments.megabytes)?;
+        let disk = SmallDisk::mount(directory.path(), arguments.megabytes << 10)?;
         let ballast = disk.0.join("ballast");
         let database = disk.0.join("app.db");
         shell::create(&database)?;
@@ -328,7 +327,7 @@ fn unclear(ledger: &Ledger) -> Vec<String> {
 /// A disk on which not even the queue file has room: a clear error, no signal.
 fn too_small() -> Result<bool> {
     let (directory, _) = place()?;
-    let disk = SmallDisk::mount(directory.path(), 2)?;
+    let disk = SmallDisk::mount(directory.path(), 128)?;
     let database = disk.0.join("app.db");
     shell::create(&database)?;
     let mut writer = Writer::start(&job(&database, Act::Mix, 0, 1), None)?;

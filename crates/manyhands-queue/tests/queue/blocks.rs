@@ -14,9 +14,9 @@ use crate::place::{LONG, Place, join, wait_until};
 
 /// How many blocks the file has, and where the words are that say whose they are.
 const BLOCKS: usize = 112;
-const BLOCK_WORDS_AT: u64 = 4_247_552;
+const BLOCK_WORDS_AT: u64 = 53_248;
 /// Where the first slot names its block.
-const FIRST_SLOT_BLOCK_AT: u64 = 53_248 + 24;
+const FIRST_SLOT_BLOCK_AT: u64 = 360_448 + 24;
 /// Where the file keeps the next member number to try.
 const MEMBER_HINT_AT: u64 = 328;
 

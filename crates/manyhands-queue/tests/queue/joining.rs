@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 
-use manyhands_queue::{Deadline, Kind, Queue, SLOTS};
+use manyhands_queue::{Deadline, JoinError, Kind, MEMBERS, Queue, SLOTS};
 
 use crate::child::{Process, die, listen, tell};
 use crate::echo::{publish, reversed, submit};
@@ -171,11 +171,7 @@ fn fifty_processes_come_and_go() {
     visitors.iter_mut().for_each(|visitor| visitor.say("go"));
     visitors.iter().for_each(|visitor| visitor.expect("done"));
     visitors.into_iter().for_each(Process::wait_ok);
-    // Two that left at the same moment may have left it, but it holds nobody.
-    let queue = place.join();
-    assert!(!queue.has_other_members() && queue.is_idle());
-    drop(queue);
-    assert!(!place.path().exists());
+    assert!(!place.path().exists(), "the last one removes it");
 }
 
 /// The file vanishes between a newcomer's two looks, at "is it there?" and "then I create it", and comes
@@ -195,5 +191,40 @@ fn threads_come_and_go_without_errors() {
             });
         }
     });
-    assert!(!place.path().exists() || !place.join().has_other_members());
+    assert!(!place.path().exists(), "the last one removes it");
+}
+
+/// Many that leave at the same moment: each found another there, none was the last, and the file stayed.
+#[test]
+fn the_last_of_a_crowd_removes_the_file() {
+    const CROWD: usize = 900;
+    for _ in 0..5 {
+        let place = Place::new();
+        let all_there = std::sync::Barrier::new(CROWD);
+        std::thread::scope(|scope| {
+            for _ in 0..CROWD {
+                scope.spawn(|| {
+                    let queue = place.join();
+                    all_there.wait();
+                    drop(queue);
+                });
+            }
+        });
+        assert!(!place.path().exists());
+    }
+}
+
+/// As docs/limits.md has it.
+#[test]
+fn one_member_too_many_is_told_so() {
+    let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limits.maximum, ..limits };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let place = Place::new();
+    let members: Vec<_> = (0..MEMBERS).map(|_| place.join()).collect();
+    let refused = place.refusal();
+    assert!(matches!(refused, JoinError::TooManyMembers { .. }), "{refused:?}");
+    assert!(refused.to_string().starts_with("4096 processes have "), "{refused}");
+    drop(members);
+    assert!(!place.path().exists());
 }

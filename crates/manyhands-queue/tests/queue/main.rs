@@ -20,6 +20,7 @@ mod ids;
 mod crowd;
 mod waking;
 mod forked;
+mod room;
 mod garbage;
 mod truncated;
 mod strain;

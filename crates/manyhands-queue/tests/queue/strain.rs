@@ -10,14 +10,17 @@ use manyhands_queue::{
     Claim, CommitFrame, CommitNote, Deadline, Entry, Inheritance, Kind, Lead, Published, Queue,
 };
 
-/// Header, ring, counts and the first slots: what a round can damage, and what is restored after it.
-const DAMAGED_BYTES: usize = 53_248 + 8 * 2048;
-/// So are the words of the blocks, the first commits and the first counters of ids.
-const BLOCK_WORDS_AT: usize = 4_247_552;
-const RECENT_AT: usize = 4_251_648;
-const COUNTERS_AT: usize = 4_284_416;
-const MORE_DAMAGED: [(usize, usize); 3] =
-    [(BLOCK_WORDS_AT, 112 * 8), (RECENT_AT, 8 * 32), (COUNTERS_AT, 16 * 16)];
+/// Header, ring and counts: what a round can damage, and what is restored after it.
+const DAMAGED_BYTES: usize = 53_248;
+/// So are the words of the blocks, the first commits, the first counters of ids, and the slots that are used first.
+const BLOCK_WORDS_AT: usize = 53_248;
+const RECENT_AT: usize = 57_344;
+const COUNTERS_AT: usize = 90_112;
+const SLOTS_AT: usize = 360_448;
+const MORE_DAMAGED: [(usize, usize); 4] =
+    [(BLOCK_WORDS_AT, 112 * 8), (RECENT_AT, 8 * 32), (COUNTERS_AT, 16 * 16), (SLOTS_AT, 8 * 2048)];
+/// Where it stands how many slots have their room.
+const READY_AT: usize = 1024;
 /// Where the head lies in the ring of a new file.
 const OPERATIONS_MAX: usize = 64;
 
@@ -81,12 +84,15 @@ impl Patient {
     fn damage(&self, decisions: &mut Decisions) {
         let at = match decisions.byte() % 8 {
             // The words of the header.
-            0 => decisions.below(56) * 8,
+            0 => match decisions.below(59) {
+                word @ 0..56 => word * 8,
+                word => READY_AT + (word - 56) * 8,
+            },
             // The ring, where a new file's head is, and anywhere.
             1 => 4096 + decisions.below(8) * 8,
             2 => 4096 + decisions.below(4096) * 8,
             // A slot's words.
-            3 => 53_248 + decisions.below(8) * 2048 + decisions.below(12) * 8,
+            3 => SLOTS_AT + decisions.below(8) * 2048 + decisions.below(12) * 8,
             // The word of a block that the first slots use.
             4 => BLOCK_WORDS_AT + decisions.below(8) * 8,
             5 => RECENT_AT + decisions.below(32) * 8,

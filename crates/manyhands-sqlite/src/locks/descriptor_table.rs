@@ -44,6 +44,7 @@ use super::record_lock::{self, ByteRange, Conflict};
 use super::system_calls::{raw_close, raw_open};
 use crate::planted::planted;
 pub(super) use lost::losses;
+pub(super) use spare::descriptors_limit;
 
 /// Descriptor numbers below this can be managed: the kernel's own default bound (`fs.nr_open`). The
 /// words above the highest descriptor in use are never touched and cost address space only.
@@ -361,7 +362,7 @@ impl Table {
                 record_lock::release_all(file.canonical);
             }
             self.close_deleted();
-            self.close_unused(identity);
+            self.close_unused();
         }
         self.sweep_if_many();
         Ok(())

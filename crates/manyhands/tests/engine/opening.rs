@@ -188,3 +188,38 @@ fn many_make_an_empty_database_at_once() {
         }
     });
 }
+
+/// The part of an actor: has two thousand databases open at once, and then opens and closes some again and again.
+pub fn open_many(directory: &Path) {
+    raise_the_limit_of_descriptors();
+    let before = open_descriptors();
+    let paths: Vec<_> = (0..2000).map(|number| directory.join(format!("{number}.db"))).collect();
+    let mut open: Vec<_> = paths.iter().map(|path| write_a_little(path)).collect();
+    for connection in &mut open {
+        execute(connection, INSERT);
+        assert_eq!(items(connection), 2);
+    }
+    drop(open);
+    for number in 0..1000 {
+        let path = directory.join(format!("{}.db", number % 100));
+        drop(connect(&Database::open(path).expect("opens")));
+    }
+    let left = fs::read_dir(directory).expect("lists").count();
+    say(&format!("{} kept, {left} files", open_descriptors() - before));
+}
+
+fn raise_the_limit_of_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, ..limits };
+    setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
+}
+
+/// One database for each tenant: more than 1,024 were refused. Nothing of them is kept.
+#[test]
+fn a_process_has_thousands_of_databases() {
+    let stage = Stage::without_disk();
+    let actor = Actor::start("open many", stage.directory());
+    assert_eq!(actor.hear(), "0 kept, 2000 files");
+    assert!(actor.end().success());
+}

@@ -252,6 +252,7 @@ fn an_actor_plays_its_part() {
         "open without waiting" => crate::opening::open_without_waiting(&path),
         "count descriptors" => crate::opening::count_descriptors(&path),
         "make it first" => crate::opening::make_it_first(&path),
+        "open many" => crate::opening::open_many(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),

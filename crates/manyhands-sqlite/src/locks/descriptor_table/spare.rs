@@ -52,41 +52,43 @@ impl Table {
         }
     }
 
-    /// Really closes the descriptors of an idle file, unless something of this process depends on them.
-    pub(super) fn close_unused(&mut self, identity: FileIdentity) {
-        if self.files.contains_key(&identity)
+    /// Really closes the descriptors of idle files, unless something of this process depends on them.
+    pub(super) fn close_unused(&mut self) {
+        let known = self.descriptors.len() + self.unmanaged.len();
+        if known <= LISTED_MAX
             && let Ok(foreign) = self.foreign_files(LISTED_MAX)
         {
-            self.close_unless_used(identity, &foreign);
+            self.close_unless_used(&foreign);
         }
     }
 
-    /// The same for all files, when many descriptors are parked.
+    /// The same, when many descriptors are parked.
     pub(super) fn sweep_if_many(&mut self) {
-        let limit = (limit_of_descriptors() / 16).clamp(PARKED_MIN, PARKED_MAX);
+        let limit = (descriptors_limit() / 16).clamp(PARKED_MIN, PARKED_MAX);
         if self.parked_count() > limit.max(self.parked_limit) {
             self.sweep();
             self.parked_limit = self.parked_count() * 2;
         }
     }
 
-    /// The same for all files. Where it cannot be seen what the process has open, all are spared.
+    /// The same, however long it takes to look. Where it cannot be seen what the process has open, all are spared.
     pub(super) fn sweep(&mut self) {
-        let Ok(foreign) = self.foreign_files(usize::MAX) else { return };
-        for identity in self.files.keys().copied().collect::<Vec<_>>() {
-            self.close_unless_used(identity, &foreign);
+        if let Ok(foreign) = self.foreign_files(usize::MAX) {
+            self.close_unless_used(&foreign);
         }
     }
 
-    /// A stock copy that opened the file since we looked is seen by its lock.
-    fn close_unless_used(&mut self, identity: FileIdentity, foreign: &BTreeSet<FileIdentity>) {
+    /// Really closes the descriptors of idle files that are not `foreign`. A stock copy that opened one since we looked
+    /// is seen by its lock.
+    fn close_unless_used(&mut self, foreign: &BTreeSet<FileIdentity>) {
         let own_pid = std::process::id().cast_signed();
-        if self.files[&identity].live_count > 0 || foreign.contains(&identity) {
-            return;
-        }
-        match self.conflict_anywhere(identity) {
-            Ok(Some(conflict)) if conflict.pid() == Some(own_pid) => {}
-            _ => self.close_all_of(identity),
+        let idle = self.files.iter().filter(|(_, file)| file.live_count == 0);
+        let unused = idle.map(|(identity, _)| *identity).filter(|it| !foreign.contains(it));
+        for identity in unused.collect::<Vec<_>>() {
+            match self.conflict_anywhere(identity) {
+                Ok(Some(conflict)) if conflict.pid() == Some(own_pid) => {}
+                _ => self.close_all_of(identity),
+            }
         }
     }
 
@@ -102,7 +104,7 @@ impl Table {
             }
         };
         let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-            let numbers = limit_of_descriptors().min(count_max);
+            let numbers = descriptors_limit().min(count_max);
             (0..numbers as RawFd).for_each(look);
             return Ok(files);
         };
@@ -139,7 +141,7 @@ impl Table {
 }
 
 /// How many descriptors the process may have.
-fn limit_of_descriptors() -> usize {
+pub(in super::super) fn descriptors_limit() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }

@@ -1,0 +1,140 @@
+//! Whether a file that is there may be used: by its first words, its owner and permissions, its file system.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use crate::join::{JoinError, JoinOptions};
+use crate::layout::{FILE_BYTES, LAYOUT, MAGIC};
+
+pub(super) fn refuse_unsafe<E>(
+    file: &File,
+    path: &Path,
+    options: &JoinOptions,
+) -> Result<(), JoinError<E>> {
+    let refuse = |reason| JoinError::Unsafe { path: path.to_path_buf(), reason };
+    let metadata = file.metadata().map_err(|source| JoinError::System {
+        action: "look at",
+        path: path.to_path_buf(),
+        source,
+    })?;
+    if !metadata.is_file() {
+        return Err(refuse("it is not a regular file"));
+    }
+    if metadata.nlink() > 1 {
+        return Err(refuse("it has several names (hard links)"));
+    }
+    // A file that its group, or everybody, may write has its queue from whoever comes first.
+    let by_group = options.mode & 0o020 != 0 && metadata.gid() == options.group;
+    let by_all = options.mode & 0o002 != 0;
+    if metadata.uid() != options.owner && !by_group && !by_all {
+        return Err(refuse("it belongs to a user who may not write the database"));
+    }
+    if metadata.mode() & 0o777 & !options.mode != 0 {
+        return Err(refuse("its permissions are wider than the database's"));
+    }
+    Ok(())
+}
+
+pub(super) fn refuse_network<E>(file: &File, path: &Path) -> Result<(), JoinError<E>> {
+    let found = rustix::fs::fstatfs(file).map_err(|source| JoinError::System {
+        action: "ask the file system of",
+        path: path.to_path_buf(),
+        source: source.into(),
+    })?;
+    match network_file_system(found.f_type as u32) {
+        Some(file_system) => {
+            let _ = std::fs::remove_file(path);
+            Err(JoinError::Network { path: path.to_path_buf(), file_system })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The name of a file system that other machines write too, by its number in `statfs(2)`.
+fn network_file_system(number: u32) -> Option<&'static str> {
+    Some(match number {
+        0x6969 => "NFS",
+        0x517B => "SMB",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 => "SMB2",
+        0x5346_414F | 0x6B41_4653 => "AFS",
+        0x00C3_6400 => "Ceph",
+        0x0102_1997 => "9P",
+        0x0BD0_0BD0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x7461_636F => "OCFS2",
+        0x0116_1970 => "GFS2",
+        0x7375_7245 => "Coda",
+        _ => return None,
+    })
+}
+
+pub(super) fn boot_id() -> [u64; 2] {
+    // Where the kernel tells no boot id, the locks alone say that a file is stale.
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let half =
+        |range| digits.get(range).and_then(|part| u64::from_str_radix(part, 16).ok()).unwrap_or(0);
+    [half(0..16), half(16..32)]
+}
+
+/// The first words of a file that may hold anything.
+pub(super) struct FileIdentity {
+    bytes: u64,
+    magic: u64,
+    pub(super) layout: u64,
+    pub(super) program: u64,
+    boot: [u64; 2],
+    retired: u64,
+}
+
+pub(super) enum Verdict {
+    Sound,
+    OtherVersion,
+    Damaged,
+}
+
+impl FileIdentity {
+    pub(super) fn read(file: &File) -> FileIdentity {
+        let mut bytes = [0; 48];
+        // A shorter file leaves zeros, which are no magic word.
+        let _ = file.read_exact_at(&mut bytes, 0);
+        let word = |at: usize| {
+            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes of a fixed array"))
+        };
+        FileIdentity {
+            bytes: file.metadata().map_or(0, |metadata| metadata.len()),
+            magic: word(0),
+            layout: word(8),
+            program: word(16),
+            boot: [word(24), word(32)],
+            retired: word(super::RETIRED_AT as usize),
+        }
+    }
+
+    pub(super) fn verdict(&self, options: &JoinOptions) -> Verdict {
+        if self.magic != MAGIC || self.boot != boot_id() || self.retired != 0 {
+            Verdict::Damaged
+        } else if self.layout != LAYOUT || self.program != options.program {
+            Verdict::OtherVersion
+        } else if self.bytes < FILE_BYTES as u64 {
+            Verdict::Damaged
+        } else {
+            Verdict::Sound
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_refused_by_name() {
+        assert_eq!(network_file_system(0x6969), Some("NFS"));
+        assert_eq!(network_file_system(0xFF53_4D42), Some("CIFS"));
+        assert_eq!(network_file_system(0xEF53), None, "ext4");
+        assert_eq!(network_file_system(0x0102_1994), None, "tmpfs");
+    }
+}
