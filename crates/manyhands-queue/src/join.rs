@@ -16,7 +16,7 @@ pub(crate) const OPEN: &str = "open";
 pub struct JoinOptions {
     /// A word that all members must agree on: the number of the SQLite version.
     pub program: u64,
-    /// Permission bits for a new file: those of the database.
+    /// Permission bits of the file: for those who may write the database, see [`JoinOptions::mode_of_writers`].
     pub mode: u32,
     /// User id for a new file: the database's. Other owners are accepted where the mode says that others write.
     pub owner: u32,
@@ -24,6 +24,16 @@ pub struct JoinOptions {
     pub group: u32,
     /// When to give up waiting for others who join or leave.
     pub deadline: Deadline,
+}
+
+impl JoinOptions {
+    /// The permission bits of a queue file for a database that has `mode`: read and write for each who may write the
+    /// database, and nothing for the others. What waits in the file are statements with their values, also such as are
+    /// never in the database.
+    pub fn mode_of_writers(mode: u32) -> u32 {
+        let write = mode & 0o222;
+        write << 1 | write
+    }
 }
 
 /// Why a queue could not be joined. `E` is the error of the first member's preparation.

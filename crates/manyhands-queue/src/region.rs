@@ -23,13 +23,13 @@ use core::time::Duration;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use manyhands_sigbus::{Healing, Watch};
 
 use self::build::{build, bytes_of, complete, reserve};
-use self::identity::{FileIdentity, Verdict, refuse_network, refuse_unsafe};
+use self::identity::{FileIdentity, Verdict, refuse_network, refuse_unsafe, set_owner};
 use crate::clock::Deadline;
 use crate::crash;
 use crate::join::{self, JoinError, JoinOptions};
@@ -330,14 +330,7 @@ fn open(path: &Path, options: &JoinOptions) -> io::Result<(MemberFile, bool)> {
             result => break MemberFile::new(result?)?,
         }
     };
-    // The umask may have taken bits that the database has.
-    file.set_permissions(PermissionsExt::from_mode(options.mode))?;
-    if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::fchown(&*file, Some(options.owner), Some(options.group))?;
-    } else {
-        // Who is of the database's group may do that. Who is not may write the database all the same.
-        let _ = std::os::unix::fs::fchown(&*file, None, Some(options.group));
-    }
+    set_owner(&file, options)?;
     Ok((file, true))
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn join(
     let deadline = deadline.max(Deadline::after(limits::JOIN_PATIENCE));
     let options = JoinOptions {
         program: u64::from(sqlite::version_number().unsigned_abs()),
-        mode: found.mode() & 0o777,
+        mode: JoinOptions::mode_of_writers(found.mode()),
         owner: found.uid(),
         group: found.gid(),
         deadline,

@@ -1,12 +1,15 @@
 //! Whether a file that is there may be used: by its first words, its owner and permissions, its file system.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use crate::join::{JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, LAYOUT, MAGIC};
 
+/// Refuses a file that somebody may write who may not write the database. One of ours with other permissions than it
+/// should have gets these.
 pub(super) fn refuse_unsafe<E>(
     file: &File,
     path: &Path,
@@ -30,10 +33,34 @@ pub(super) fn refuse_unsafe<E>(
     if metadata.uid() != options.owner && !by_group && !by_all {
         return Err(refuse("it belongs to a user who may not write the database"));
     }
-    if metadata.mode() & 0o777 & !options.mode != 0 {
-        return Err(refuse("its permissions are wider than the database's"));
+    let mode = metadata.mode() & 0o777;
+    let euid = rustix::process::geteuid();
+    if mode != options.mode && (euid.is_root() || euid.as_raw() == metadata.uid()) {
+        // The database's have changed since. Who has it open keeps it.
+        set_owner(file, options).map_err(|source| JoinError::System {
+            action: "set the permissions of",
+            path: path.to_path_buf(),
+            source,
+        })?;
+    } else if mode & !options.mode != 0 {
+        return Err(refuse(
+            "its permissions are wider than the database's, and it is another user's",
+        ));
     }
     Ok(())
+}
+
+/// Gives a file of ours the owner, as far as we may, and the permissions that it should have.
+pub(super) fn set_owner(file: &File, options: &JoinOptions) -> io::Result<()> {
+    // The umask may have taken bits that the database has.
+    file.set_permissions(PermissionsExt::from_mode(options.mode))?;
+    if rustix::process::geteuid().is_root() {
+        fchown(file, Some(options.owner), Some(options.group))
+    } else {
+        // Who is of the database's group may do that. Who is not may write the database all the same.
+        let _ = fchown(file, None, Some(options.group));
+        Ok(())
+    }
 }
 
 pub(super) fn refuse_network<E>(file: &File, path: &Path) -> Result<(), JoinError<E>> {

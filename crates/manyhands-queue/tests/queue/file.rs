@@ -3,7 +3,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use manyhands_queue::{JoinError, Kind, Queue};
+use manyhands_queue::{JoinError, JoinOptions, Kind, Queue};
 
 use crate::child::{Process, tell};
 use crate::echo::{publish, reversed, submit};
@@ -113,8 +113,6 @@ fn a_file_that_others_could_write_is_refused() {
         std::fs::write(path, b"").unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     };
-    check(&|path| make(path, 0o666), "wider");
-    check(&|path| make(path, 0o645), "wider");
     check(
         &|path| {
             make(path, 0o644);
@@ -146,6 +144,38 @@ fn a_file_that_others_could_write_is_refused() {
         if let Err(refused) = joined {
             assert!(refused.to_string().contains("may not write the database"), "{refused}");
         }
+    }
+}
+
+/// `chmod` of a database that is open, or whose last process was killed: nobody could open it any more, since the queue
+/// file's permissions were wider. Who owns that gives it those that it should have.
+#[test]
+fn a_file_of_ours_gets_other_permissions() {
+    for mode in [0o666, 0o645, 0o600] {
+        for is_live in [false, true] {
+            let place = Place::new();
+            let member = is_live.then(|| place.join());
+            if !is_live {
+                std::fs::write(place.path(), b"left behind").unwrap();
+            }
+            std::fs::set_permissions(place.path(), PermissionsExt::from_mode(mode)).unwrap();
+            let inode = place.inode();
+            let queue = place.join();
+            let found = std::fs::metadata(place.path()).unwrap().permissions().mode() & 0o777;
+            assert_eq!((found, place.inode()), (0o644, inode), "{mode:o}");
+            assert_eq!(submit(&queue, b"abc"), reversed(b"abc"));
+            assert_eq!(queue.has_other_members(), is_live);
+            drop(member);
+        }
+    }
+}
+
+/// The others may neither write nor read: what waits there are the values of those who may.
+#[test]
+fn the_file_is_for_those_who_may_write_the_database() {
+    let modes = [(0o644, 0o600), (0o664, 0o660), (0o666, 0o666), (0o600, 0o600), (0o444, 0)];
+    for (database, expected) in modes {
+        assert_eq!(JoinOptions::mode_of_writers(0o100_000 | database), expected, "{database:o}");
     }
 }
 

@@ -12,6 +12,7 @@ mod leftovers;
 mod like_sqlite;
 mod neighbours;
 mod opening;
+mod permissions;
 mod pragmas;
 mod stage;
 mod surroundings;

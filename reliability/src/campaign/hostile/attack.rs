@@ -278,7 +278,7 @@ impl Attacker {
         let program = digits.fold(0, |number, part| number * 1000 + part.unwrap_or(0));
         let options = JoinOptions {
             program,
-            mode: owner.mode() & 0o777,
+            mode: JoinOptions::mode_of_writers(owner.mode()),
             owner: owner.uid(),
             group: owner.gid(),
             deadline: Deadline::after(Duration::from_millis(200)),
