@@ -253,6 +253,7 @@ fn an_actor_plays_its_part() {
         "count descriptors" => crate::opening::count_descriptors(&path),
         "make it first" => crate::opening::make_it_first(&path),
         "open many" => crate::opening::open_many(&path),
+        "add ones" => crate::disposable::add_ones(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),
