@@ -20,9 +20,7 @@ before = rows(connection)
 def run(path, text):
     """Runs `text` in a process of its own, after BEGIN."""
     program = BEGIN + text
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)], timeout=100, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], timeout=100, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
 
@@ -35,9 +33,7 @@ for other in others: other.write(b"another file's")
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-@pytest.mark.parametrize(
-    "sql", ["INSERT INTO t VALUES (2)", "SELECT count(*) FROM t", "BEGIN IMMEDIATE"]
-)
+@pytest.mark.parametrize("sql", ["INSERT INTO t VALUES (2)", "SELECT count(*) FROM t", "BEGIN IMMEDIATE"])
 def test_an_error_comes_at_once_and_a_new_connection_works(tmp_path, reuse, sql):
     run(
         tmp_path / "app.db",

@@ -137,7 +137,7 @@ impl Region {
     fn enter<E>(file: MemberFile, path: &Path) -> Result<Region, JoinError<E>> {
         let system =
             |action| move |source| JoinError::System { action, path: path.to_path_buf(), source };
-        let shared = map(&file).map_err(system("map"))?;
+        let shared = map(&file, path).map_err(system("map"))?;
         let metadata = file.metadata().map_err(system("look at"))?;
         // SAFETY: the mapping is this region's, and its users hold atomics, for which any bits are valid. Zeros
         // are not sound (they have no magic word), so the member leaves for a new file as soon as it next looks.
@@ -356,13 +356,25 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
+/// The same file, in another open file description: by its number, so that it is no other file; where /proc is not mounted,
+/// by its path, if that leads to it still.
+fn open_again(file: &File, path: &Path) -> io::Result<File> {
+    let open = |path: &Path| {
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)
+    };
+    let by_number = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    open(&by_number).or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            return Err(error);
+        }
+        let again = open(path)?;
+        if is_at(&again, path)? && is_at(file, path)? { Ok(again) } else { Err(error) }
+    })
+}
+
 /// Maps the file through an open file of its own, see [`Region::file`].
-fn map(file: &File) -> io::Result<NonNull<Shared>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_CLOEXEC)
-        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+fn map(file: &File, path: &Path) -> io::Result<NonNull<Shared>> {
+    let file = open_again(file, path)?;
     // SAFETY: a new mapping at an address that the kernel chooses, of a file that was allocated to
     // this length.
     let address = unsafe {

@@ -297,6 +297,14 @@ impl Connection {
         ))
     }
 
+    /// True when the URI with which it was opened has this parameter, and its value means yes.
+    pub fn is_asked_for(&self, parameter: &CStr) -> bool {
+        // SAFETY: the connection is open.
+        let name = unsafe { ffi::sqlite3_db_filename(self.raw(), MAIN) };
+        // SAFETY: null, or a name that SQLite made, with its parameters behind it; and a string.
+        unsafe { ffi::sqlite3_uri_boolean(name, parameter.as_ptr(), 0) != 0 }
+    }
+
     /// True when the main database's file is not at its path any more.
     pub fn has_moved(&self) -> bool {
         let mut moved: c_int = 0;

@@ -16,6 +16,16 @@ impl Code {
     pub const BUSY: Code = Code(ffi::SQLITE_BUSY);
     /// What a transaction has read is no longer the newest, so that it cannot write.
     pub const BUSY_SNAPSHOT: Code = Code(ffi::SQLITE_BUSY_SNAPSHOT);
+    /// A file cannot be opened.
+    pub const CANTOPEN: Code = Code(ffi::SQLITE_CANTOPEN);
+    /// A disk has no room left.
+    pub const FULL: Code = Code(ffi::SQLITE_FULL);
+    /// The database was moved, and cannot be written any more.
+    pub const READONLY_DBMOVED: Code = Code(ffi::SQLITE_READONLY_DBMOVED);
+    /// The operating system refused to sync.
+    pub const IOERR_FSYNC: Code = Code(ffi::SQLITE_IOERR_FSYNC);
+    /// The operating system refused a lock.
+    pub const IOERR_LOCK: Code = Code(ffi::SQLITE_IOERR_LOCK);
     /// The application has interrupted the statement.
     pub const INTERRUPT: Code = Code(ffi::SQLITE_INTERRUPT);
 

@@ -123,6 +123,11 @@ impl Database {
                  `vfs=`, or add `mode=ro` to read only",
             ));
         }
+        if connection.is_asked_for(c"nolock") {
+            return Err(Error::refused(
+                "the URI says `nolock=1`, and what many write needs locks: leave it out, or add `mode=ro` to read only",
+            ));
+        }
         if is_empty(&path) {
             self.entrance = Some(Arc::new(Entrance::new(path, self.settings.timeout)));
             return Ok(None);

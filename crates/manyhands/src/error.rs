@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::fmt;
+use std::io::ErrorKind as ErrorOfSystem;
 use std::path::PathBuf;
 
 use manyhands_queue::{JoinError, LeaderInfo};
@@ -213,12 +214,22 @@ impl Error {
     }
 
     /// The code that SQLite alone would have given in its place: `SQLITE_BUSY` after a timeout and for a
-    /// conflict, `SQLITE_INTERRUPT` after an interrupt; [`Error::code`] when the error is SQLite's.
+    /// conflict, `SQLITE_INTERRUPT` after an interrupt, `SQLITE_CANTOPEN` where the queue file cannot be used, or `SQLITE_FULL`
+    /// where it has no room; [`Error::code`] when the error is SQLite's.
     pub fn nearest_code(&self) -> Option<sqlite::Code> {
         match &*self.kind {
             ErrorKind::Conflict(_) => Some(sqlite::Code::BUSY_SNAPSHOT),
             _ if self.is_timeout() => Some(sqlite::Code::BUSY),
             _ if self.is_interrupt() => Some(sqlite::Code::INTERRUPT),
+            ErrorKind::Join(JoinError::System { source, .. })
+                if source.kind() == ErrorOfSystem::StorageFull =>
+            {
+                Some(sqlite::Code::FULL)
+            }
+            ErrorKind::Join(_) => Some(sqlite::Code::CANTOPEN),
+            ErrorKind::Replaced { .. } => Some(sqlite::Code::READONLY_DBMOVED),
+            ErrorKind::FailedSync { .. } => Some(sqlite::Code::IOERR_FSYNC),
+            ErrorKind::Lost { .. } => Some(sqlite::Code::IOERR_LOCK),
             _ => self.code(),
         }
     }

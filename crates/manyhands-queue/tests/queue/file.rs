@@ -98,6 +98,19 @@ fn a_damaged_live_file_is_replaced() {
     }
 }
 
+/// In a container that hides the boot id a member knows none: it is no other boot, and all share the file.
+#[test]
+fn a_boot_that_is_not_known_is_no_other_boot() {
+    let place = Place::new();
+    let of_container = place.join();
+    let inode = place.inode();
+    place.overwrite(24, &[0; 16]);
+    let queue = place.join();
+    assert_eq!(place.inode(), inode);
+    assert!(queue.has_other_members() && of_container.is_in_place());
+    assert_eq!(submit(&queue, b"abc"), reversed(b"abc"));
+}
+
 /// Whoever can write the queue file can write the database. So the file must be as protected as the
 /// database is.
 #[test]

@@ -56,6 +56,9 @@ fn a_uri_that_chooses_a_vfs() {
     for choice in ["vfs=unix", "vfs=unix-none&mode=rw"] {
         stage::refused(open(choice), &["VFS", "leave out `vfs=`"]);
     }
+    // It was said that the file is not on a local disk.
+    stage::refused(open("nolock=1"), &["nolock=1", "needs locks"]);
+    assert_eq!(stage::items(&mut connect(&open("nolock=1&mode=ro").expect("reads"))), 0);
     assert!(!stage.beside("-hands").exists());
     assert_eq!(stage::items(&mut connect(&open("vfs=unix&mode=ro").expect("reads"))), 0);
     execute(&mut connect(&open("vfs=manyhands").expect("it is the one")), INSERT);

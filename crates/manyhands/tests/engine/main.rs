@@ -4,6 +4,7 @@
 //! away, deadlines, and other processes.
 
 mod application;
+mod containers;
 mod disposable;
 mod hostile;
 mod ended_transactions;

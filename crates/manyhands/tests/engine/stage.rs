@@ -254,6 +254,7 @@ fn an_actor_plays_its_part() {
         "make it first" => crate::opening::make_it_first(&path),
         "open many" => crate::opening::open_many(&path),
         "add ones" => crate::disposable::add_ones(&path),
+        "write without /proc" => crate::containers::write_without_proc(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),
