@@ -4,7 +4,9 @@
 mod call;
 pub(crate) mod execute;
 
-use core::sync::atomic::{AtomicBool, AtomicI8, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicI8, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +20,7 @@ use pyo3::{PyTraverseError, PyVisit};
 
 use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
+use crate::counting::Counting;
 use crate::exit::detached;
 use crate::kept_back::Engine;
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
@@ -37,6 +40,10 @@ pub(crate) struct Connection {
     generation: AtomicU64,
     /// `None` while it is not open.
     engine: Mutex<Option<Engine>>,
+    /// When the counts of a statement are asked for.
+    pub(crate) counting: Counting,
+    /// As of the last call that has ended: what is answered while another one runs.
+    told: Told,
     /// Beside the connection, so that interrupting waits for nothing. `None` while it is not open.
     interrupt: Mutex<Option<InterruptHandle>>,
     /// It is the target of a backup, which has taken it out of `engine`.
@@ -57,6 +64,13 @@ pub(crate) struct Connection {
     /// `text_factory` is `str`.
     pub(crate) text_is_str: AtomicBool,
     pub(crate) attributes: Mutex<Attributes>,
+}
+
+/// What the standard module answers in any thread, and at once.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) in_transaction: AtomicBool,
+    pub(crate) total_changes: AtomicI64,
 }
 
 const UNINITIALISED: u8 = 0;
@@ -100,6 +114,8 @@ impl Connection {
             thread_ident: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             engine: Mutex::new(None),
+            counting: Counting::default(),
+            told: Told::default(),
             interrupt: Mutex::new(None),
             lent: AtomicBool::new(false),
             user: AtomicU64::new(0),
@@ -183,6 +199,7 @@ impl Connection {
         this.generation.store(manyhands::fork_generation(), Ordering::Relaxed);
         let thread = if check_same_thread { this_thread() } else { 0 };
         this.thread.store(thread, Ordering::Relaxed);
+        this.counting.begin(py, check_same_thread);
         this.thread_ident.store(python_thread(py)?, Ordering::Relaxed);
         this.detect_types.store(detect_types, Ordering::Relaxed);
         this.isolation_level.store(isolation_level as u8, Ordering::Relaxed);
@@ -230,13 +247,15 @@ impl Connection {
         detached(py, || lock(&self.interrupt).iter().for_each(InterruptHandle::cancel));
     }
 
-    /// Rows changed since the connection was made.
+    /// Rows changed since the connection was made; while another thread executes, as of its beginning.
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
-        self.call_from_any_thread(py, |connection| {
+        let asked = self.ask(py, |engine| {
+            let connection = engine.connection()?;
             connection.settle()?;
             Ok(connection.total_changes())
-        })
+        })?;
+        Ok(asked.unwrap_or_else(|| self.told.total_changes.load(Ordering::Relaxed)))
     }
 
     /// Given to new cursors, where it makes something else of each row.
@@ -316,6 +335,11 @@ impl Connection {
 }
 
 impl Connection {
+    /// Whether a transaction was open when the last call ended.
+    pub(crate) fn was_in_transaction(&self) -> bool {
+        self.told.in_transaction.load(Ordering::Relaxed)
+    }
+
     /// The call that was cancelled has ended.
     pub(crate) fn resume(&self) {
         lock(&self.interrupt).iter().for_each(InterruptHandle::resume);

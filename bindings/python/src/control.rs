@@ -157,10 +157,11 @@ impl Connection {
         self.end(py, End::Rollback)
     }
 
-    /// True while a transaction is open.
+    /// True while a transaction is open; while another thread executes, if one was open at its beginning.
     #[getter]
     fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
-        self.call_engine_from_any_thread(py, |engine| Ok(engine.is_in_transaction()))
+        let asked = self.ask(py, |engine| Ok(engine.is_in_transaction()))?;
+        Ok(asked.unwrap_or_else(|| self.was_in_transaction()))
     }
 
     /// Which BEGIN precedes an INSERT, UPDATE, DELETE or REPLACE: "", "DEFERRED", "IMMEDIATE",

@@ -41,6 +41,8 @@ struct State {
     shown: Option<Box<Shown>>,
     rowcount: Rowcount,
     lastrowid: Lastrowid,
+    /// The thread that has executed the last statement, by [`this_thread`](crate::threads::this_thread).
+    executed_by: u64,
 }
 
 /// What a statement counted. The engine is asked when the application asks: what was asked for counts as seen.
@@ -50,6 +52,12 @@ enum Rowcount {
     Of(Vec<Outcome>, u64),
     /// Of a statement that was kept back.
     Promised(Promised),
+}
+
+impl Rowcount {
+    fn changed(changes: u64) -> Rowcount {
+        Rowcount::Known(i64::try_from(changes).unwrap_or(i64::MAX))
+    }
 }
 
 impl Default for Rowcount {
@@ -191,6 +199,7 @@ impl Cursor {
             match (&state.connection, &state.rowcount) {
                 (_, Rowcount::Known(count)) => return Ok(*count),
                 (Some(connection), Rowcount::Of(outcomes, known)) => {
+                    connection.get().counting.note_question(state.executed_by);
                     (connection.clone_ref(py), outcomes.clone(), *known)
                 }
                 _ => return Ok(-1),
@@ -225,6 +234,7 @@ impl Cursor {
                 Lastrowid::Promised(outcome) => Promised::clone(outcome),
             };
             let Some(connection) = &state.connection else { return Ok(None) };
+            connection.get().counting.note_question(state.executed_by);
             (connection.clone_ref(py), outcome)
         };
         let rowid = match connection.get().check_open() {
@@ -337,6 +347,7 @@ impl Cursor {
             let state = lock(&self.state);
             match (&state.connection, &state.rowcount) {
                 (Some(connection), Rowcount::Promised(promised)) => {
+                    connection.get().counting.note_question(state.executed_by);
                     (connection.clone_ref(py), Promised::clone(promised))
                 }
                 _ => return Ok(()),

@@ -21,6 +21,7 @@ mod connection;
 mod threads;
 mod exit;
 mod control;
+mod counting;
 mod cursor;
 mod rows;
 mod statement;

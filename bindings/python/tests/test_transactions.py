@@ -417,7 +417,7 @@ def test_what_does_not_compile_begins_no_snapshot(account):
 @pytest.mark.parametrize("how", ["timeout", "interrupt"])
 def test_a_commit_that_ends_while_it_waits_ends_its_transaction(account, how):
     """docs/python-compat.md says so. `sqlite3` leaves the transaction open."""
-    one, other = connect(account, timeout=0.3 if how == "timeout" else 30, check_same_thread=False), connect(account)
+    one, other = connect(account, timeout=0.3 if how == "timeout" else 30), connect(account)
     one.execute("BEGIN")
     one.execute("UPDATE account SET cents = 7 WHERE id = 2")
     other.execute("BEGIN IMMEDIATE")

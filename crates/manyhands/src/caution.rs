@@ -86,6 +86,23 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes the turn now, in a transaction of [`TransactionMode::Auto`]: what it counts from now on is final, and asking
+    /// for it waits for nobody. Does nothing in other transactions, and outside of them.
+    ///
+    /// # Errors
+    /// See [`Connection::settle`].
+    pub fn settle_ahead(&mut self) -> Result<(), Error> {
+        if self.is_cautious() {
+            self.escalate_first()?;
+        }
+        Ok(())
+    }
+
+    /// True when nothing that was counted until now can change, since no transaction is open that works side by side with others.
+    pub fn is_settled(&self) -> bool {
+        self.optimistic.is_none()
+    }
+
     /// As [`Outcome::changes`]; a transaction of [`TransactionMode::Auto`] takes its turn first, if the answer
     /// could still change.
     ///

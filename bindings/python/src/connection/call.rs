@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, TryLockError};
 
 use manyhands::Error;
 use pyo3::prelude::*;
@@ -73,12 +73,36 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
+        self.enter(py, || Some(lock(&self.engine)), |engine| work(engine).map(Some))?
+            .ok_or_else(closed)
+    }
+
+    /// The same, but `None` while another thread is inside the engine: who it waits for may wait for this thread.
+    pub(crate) fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> PyResult<Option<T>> {
+        let free = || match self.engine.try_lock() {
+            Ok(engine) => Some(engine),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        self.enter(py, free, |engine| work(engine).map(Some))
+    }
+
+    fn enter<'a, T: Send>(
+        &'a self,
+        py: Python<'_>,
+        engine: impl FnOnce() -> Option<MutexGuard<'a, Option<Engine>>> + Send,
+        work: impl FnOnce(&mut Engine) -> Result<Option<T>, Error> + Send,
+    ) -> PyResult<Option<T>> {
         self.check_open()?;
         self.check_process()?;
         self.check_no_callback()?;
         let thread = this_thread();
         let (result, raised) = detached(py, || {
-            let mut engine = lock(&self.engine);
+            let Some(mut engine) = engine() else { return (Ok(None), None) };
             let lent = self.lent.load(Ordering::Relaxed);
             let Some(open) = engine.as_mut() else {
                 return (Err(if lent { Failure::Lent } else { Failure::Closed }), None);
@@ -87,6 +111,7 @@ impl Connection {
             // Raised since the last call, by what ended then: nobody asked for it.
             drop(self.raised.take());
             let result = caught(|| work(open));
+            self.note(open);
             self.user.store(0, Ordering::Relaxed);
             if matches!(result, Err(Failure::Panicked)) {
                 // Dropping what a panic left behind could panic again: it is leaked.
@@ -96,6 +121,13 @@ impl Connection {
         });
         // Also when the call succeeded: a signal handler's exception came too late to end it.
         raised.map_or_else(|| result.map_err(|failure| failure.to_python(py)), Err)
+    }
+
+    /// Notes what is answered while the next call runs.
+    fn note(&self, engine: &mut Engine) {
+        self.told.in_transaction.store(engine.is_in_transaction(), Ordering::Relaxed);
+        let counts = engine.without_kept_back().session_counts();
+        self.told.total_changes.store(counts.total_changes, Ordering::Relaxed);
     }
 
     /// Gives the engine away for some work, of many calls, that alone may use it meanwhile.

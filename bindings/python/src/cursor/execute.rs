@@ -11,10 +11,12 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
 use crate::control::{Autocommit, Begin};
+use crate::counting::Counted;
 use crate::error::ProgrammingError;
 use crate::kept_back::Promised;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
+use crate::threads::this_thread;
 use crate::value;
 
 #[pymethods]
@@ -54,7 +56,7 @@ impl Cursor {
 
 /// What became of a statement.
 enum Done {
-    Executed(Rows),
+    Executed(Rows, Option<Counted>),
     KeptBack(Promised, Foreseen),
 }
 
@@ -68,6 +70,7 @@ impl Cursor {
         let sql = sql_text(sql, "execute")?;
         let connection = self.enter(py)?;
         self.forget();
+        lock(&self.state).executed_by = this_thread();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
@@ -79,9 +82,11 @@ impl Cursor {
             // It begins before its parameters are looked at, and what was kept back is executed.
             begin_before(py, &connection, statement, begin).err().unwrap_or(error)
         })?;
+        let at_once = connection.counting.is_at_once();
         let done = connection.call_engine(py, |engine| {
             if let Some(begin) = begin {
                 if !begin.waits
+                    && !at_once
                     && let Some((promised, foreseen)) =
                         engine.keep_back(begin.sql, &statement.sql, &values)
                 {
@@ -91,11 +96,29 @@ impl Cursor {
                     begin.before(&statement.sql, engine.connection()?)?;
                 }
             }
-            let execution = engine.connection()?.start(&statement.sql, &values)?;
-            Rows::take(execution).map(Done::Executed)
+            let engine = engine.connection()?;
+            if at_once && statement.changes_rows {
+                engine.settle_ahead()?;
+            }
+            let rows = Rows::take(engine.start(&statement.sql, &values)?)?;
+            let counted =
+                at_once.then(|| Counted::now(engine, &rows.execution.outcome)).transpose()?;
+            Ok(Done::Executed(rows, counted.flatten()))
         })?;
         match done {
-            Done::Executed(rows) => self.show(py, &connection, statement, rows),
+            Done::Executed(rows, counted) => {
+                self.show(py, &connection, statement, rows)?;
+                let (Some(counted), mut state) = (counted, lock(&self.state)) else {
+                    return Ok(());
+                };
+                if matches!(state.rowcount, Rowcount::Of(..)) {
+                    state.rowcount = Rowcount::changed(counted.changes);
+                }
+                if matches!(state.lastrowid, Lastrowid::Of(_)) {
+                    state.lastrowid = Lastrowid::Known(counted.last_insert_rowid);
+                }
+                Ok(())
+            }
             Done::KeptBack(promised, foreseen) => {
                 let mut state = lock(&self.state);
                 state.rowcount = match foreseen {
@@ -130,6 +153,7 @@ impl Cursor {
             statement.converters(py, connection, detect_types, &columns)?
         };
         let mut state = lock(&self.state);
+        state.executed_by = this_thread();
         state.description = description;
         state.rowcount = if statement.changes_rows {
             Rowcount::Of(vec![outcome.clone()], 0)
@@ -162,6 +186,7 @@ impl Cursor {
         let connection = self.enter(py)?;
         let mut sets = parameters.try_iter()?;
         self.forget();
+        lock(&self.state).executed_by = this_thread();
         let statement = connection.statement(sql)?;
         let statement = statement.get();
         statement.compile(py, &connection)?;
@@ -174,6 +199,9 @@ impl Cursor {
         }
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         begin_before(py, &connection, statement, begin)?;
+        if statement.changes_rows && connection.counting.is_at_once() {
+            connection.call(py, manyhands::Connection::settle_ahead)?;
+        }
         // What is no list or tuple may be a program, which reads what was written for the items before.
         let is_plain = parameters.is_exact_instance_of::<PyList>()
             || parameters.is_exact_instance_of::<PyTuple>();
@@ -199,7 +227,7 @@ impl Cursor {
                 for values in &chunk {
                     let mut outcome = engine.execute(&statement.sql, values)?;
                     outcome.rows.clear();
-                    if engine.is_autocommit() {
+                    if engine.is_settled() {
                         changes += outcome.changes();
                     } else {
                         open.push(outcome);
@@ -215,7 +243,11 @@ impl Cursor {
             }
         }
         if statement.changes_rows {
-            lock(&self.state).rowcount = Rowcount::Of(open, changes);
+            lock(&self.state).rowcount = if open.is_empty() {
+                Rowcount::changed(changes)
+            } else {
+                Rowcount::Of(open, changes)
+            };
         }
         Ok(())
     }

@@ -246,6 +246,8 @@ class Session:
             if self._connector is None:
                 raise ProgrammingError("Cannot operate on a closed database.")
             self._native = self._connector()
+            # Cursors ask in the thread that executes, when it has.
+            self._native._count_later()
             for name, value in self.attributes.items():
                 setattr(self._native, name, value)
             if self.counts is not None:

@@ -117,6 +117,8 @@ class DatabaseWrapper(stock.DatabaseWrapper):
     @async_unsafe
     def get_new_connection(self, conn_params: Dict[str, Any]) -> Database.Connection:
         connection = Database.connect(**conn_params)
+        # Django hands a connection from thread to thread, and asks in that which has executed.
+        connection._count_later()
         register_functions(_WithoutSign(connection))
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA legacy_alter_table = OFF")

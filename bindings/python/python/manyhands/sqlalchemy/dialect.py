@@ -28,6 +28,8 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.util import await_only
 
+from ..dbapi2 import Connection as NativeConnection
+
 # Keywords of connect() that a URL may carry, besides those of the stock dialect.
 _URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode")
 
@@ -155,6 +157,17 @@ class Dialect(_Common, SQLiteDialect_pysqlite):
         from manyhands import dbapi2
 
         return dbapi2
+
+    def on_connect(self) -> Callable[[Any], None]:
+        common = super().on_connect()
+
+        def note(dbapi_connection: Any) -> None:
+            common(dbapi_connection)
+            # A pool hands it from thread to thread, and SQLAlchemy asks in that which has executed.
+            if isinstance(dbapi_connection, NativeConnection):
+                dbapi_connection._count_later()
+
+        return note
 
     @classmethod
     def get_pool_class(cls, url: URL) -> Type[pool.Pool]:
