@@ -57,7 +57,18 @@ pub enum JoinError<E> {
         /// The queue file.
         path: PathBuf,
         /// The file system's usual name.
-        file_system: &'static str,
+        file_system: String,
+    },
+    /// A file system on which processes of this machine cannot meet.
+    #[error(
+        "the file system of {path} does not serve: {reason}; SQLite's WAL mode and Manyhands need one that shares locks \
+         and mapped files between processes"
+    )]
+    Unfit {
+        /// The queue file.
+        path: PathBuf,
+        /// What does not work there.
+        reason: &'static str,
     },
     /// The file was not made by the database's owner for this purpose.
     #[error(

@@ -13,6 +13,7 @@
 //! [`Region::is_sound`].
 
 mod build;
+mod file_system;
 mod identity;
 
 use core::mem::offset_of;
@@ -29,7 +30,8 @@ use std::path::{Path, PathBuf};
 use manyhands_sigbus::{Healing, Watch};
 
 use self::build::{build, bytes_of, complete, reserve};
-use self::identity::{FileIdentity, Verdict, refuse_network, refuse_unsafe, set_owner};
+use self::file_system::{refuse_network, refuse_unfit};
+use self::identity::{FileIdentity, Verdict, refuse_unsafe, set_owner};
 use crate::clock::Deadline;
 use crate::crash;
 use crate::join::{self, JoinError, JoinOptions};
@@ -117,7 +119,9 @@ impl Region {
             } else if kind == LockKind::Exclusive {
                 // And if we die here? The next one is the first again.
                 let built = build(&file, options).map_err(system("build"));
-                let prepared = built.and_then(|()| prepare().map_err(JoinError::Preparation));
+                let fit =
+                    built.and_then(|()| refuse_unfit(&file, path, || open_again(&file, path)));
+                let prepared = fit.and_then(|()| prepare().map_err(JoinError::Preparation));
                 let complete = prepared.and_then(|()| complete(&file).map_err(system("build")));
                 if let Err(error) = complete {
                     // As the last member does: who waits for the lock looks at the path again.

@@ -168,6 +168,11 @@ pub fn holder(device: u64, inode: u64, byte: i64) -> Option<Holder> {
     Some(Holder { pid: conflict.pid(), foreign: conflict.is_foreign() })
 }
 
+/// True while our copy has this file open, so that [`holder`] can tell.
+pub fn is_open(device: u64, inode: u64) -> bool {
+    descriptor_table::lock().is_live(FileIdentity { device, inode })
+}
+
 /// How many times this process was forked away since [`install`]: 0 in the process that installed,
 /// 1 in its children.
 ///

@@ -66,7 +66,11 @@ pub(crate) fn join(
         group: found.gid(),
         deadline,
     };
-    let prepare = || switch_to_wal(path, connection).map_err(Box::new);
+    let prepare = || {
+        switch_to_wal(path, connection)?;
+        refuse_another_name(path, found)
+    };
+    let prepare = || prepare().map_err(Box::new);
     let joined = Queue::join(Path::new(&queue_path), &options, prepare);
     let queue = joined.map_err(|error| match error {
         JoinError::Preparation(error) => *error,
@@ -86,4 +90,39 @@ fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Err
         )));
     }
     Ok(())
+}
+
+/// Refuses a file that somebody has open under another name: a hard link, or a mount of the file alone. The other's -wal and
+/// -shm files have that name, and two logs of one database destroy it. Who has it open by our name has the same -shm file
+/// open, and has a lock there.
+///
+/// What can go wrong: whoever opens it by another name later is not noticed, unless he opens it here.
+fn refuse_another_name(path: &Path, found: &std::fs::Metadata) -> Result<(), Error> {
+    let mut shared_memory = path.as_os_str().to_owned();
+    shared_memory.push("-shm");
+    let deadline = Deadline::after(limits::NAMES_PATIENCE);
+    loop {
+        let is_held = |file: &std::fs::Metadata, byte| {
+            sqlite::locks::holder(file.dev(), file.ino(), byte).is_some()
+        };
+        if !is_held(found, sqlite::vfs::SHARED_LOCK_BYTE) {
+            return Ok(());
+        }
+        let by_our_name = std::fs::metadata(&shared_memory).map_or(true, |file| {
+            // What we do not have open we cannot ask about.
+            !sqlite::locks::is_open(file.dev(), file.ino())
+                || is_held(&file, sqlite::vfs::SHARED_MEMORY_LOCK_BYTE)
+        });
+        if by_our_name {
+            return Ok(());
+        }
+        if deadline.has_passed() {
+            return Err(Error::refused(format!(
+                "{} is open under another name (a hard link, or a mount of the file alone), with another -wal file: \
+                 both together would destroy it; open it by one name",
+                path.display()
+            )));
+        }
+        std::thread::sleep(limits::LOOK_EVERY);
+    }
 }

@@ -12,6 +12,10 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 /// long as another program lets it wait for the switch to WAL mode.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a database may look as if it were open under another name before that is believed: who opens or closes it holds
+/// one of two locks without the other for a moment.
+pub(crate) const NAMES_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Requests that one batch executes at most. At 3 us each a batch then takes as long as some syncs:
 /// a larger one would only make everybody in it wait.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! Whether a file that is there may be used: by its first words, its owner and permissions, its file system.
+//! Whether a file that is there may be used: by its first words, its owner and permissions.
 
 use std::fs::File;
 use std::io;
@@ -63,40 +63,6 @@ pub(super) fn set_owner(file: &File, options: &JoinOptions) -> io::Result<()> {
     }
 }
 
-pub(super) fn refuse_network<E>(file: &File, path: &Path) -> Result<(), JoinError<E>> {
-    let found = rustix::fs::fstatfs(file).map_err(|source| JoinError::System {
-        action: "ask the file system of",
-        path: path.to_path_buf(),
-        source: source.into(),
-    })?;
-    match network_file_system(found.f_type as u32) {
-        Some(file_system) => {
-            let _ = std::fs::remove_file(path);
-            Err(JoinError::Network { path: path.to_path_buf(), file_system })
-        }
-        None => Ok(()),
-    }
-}
-
-/// The name of a file system that other machines write too, by its number in `statfs(2)`.
-fn network_file_system(number: u32) -> Option<&'static str> {
-    Some(match number {
-        0x6969 => "NFS",
-        0x517B => "SMB",
-        0xFF53_4D42 => "CIFS",
-        0xFE53_4D42 => "SMB2",
-        0x5346_414F | 0x6B41_4653 => "AFS",
-        0x00C3_6400 => "Ceph",
-        0x0102_1997 => "9P",
-        0x0BD0_0BD0 => "Lustre",
-        0x4750_4653 => "GPFS",
-        0x7461_636F => "OCFS2",
-        0x0116_1970 => "GFS2",
-        0x7375_7245 => "Coda",
-        _ => return None,
-    })
-}
-
 /// Zeros where the kernel tells none, in a container that hides it: then the locks alone say that a file is stale.
 pub(super) fn boot_id() -> [u64; 2] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -152,18 +118,5 @@ impl FileIdentity {
         } else {
             Verdict::Sound
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn network_file_systems_are_refused_by_name() {
-        assert_eq!(network_file_system(0x6969), Some("NFS"));
-        assert_eq!(network_file_system(0xFF53_4D42), Some("CIFS"));
-        assert_eq!(network_file_system(0xEF53), None, "ext4");
-        assert_eq!(network_file_system(0x0102_1994), None, "tmpfs");
     }
 }

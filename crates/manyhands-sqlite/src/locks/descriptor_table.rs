@@ -229,6 +229,11 @@ impl Table {
         record_lock::first_conflict(file.canonical, range).ok().flatten()
     }
 
+    /// True while SQLite has this file open.
+    pub(super) fn is_live(&self, identity: FileIdentity) -> bool {
+        self.files.get(&identity).is_some_and(|file| file.live_count > 0)
+    }
+
     /// Empties the table of a forked child, without touching the allocator. `each` gets every
     /// descriptor, and whether SQLite has ever seen it.
     pub(super) fn forget_all(&mut self, mut each: impl FnMut(RawFd, bool)) {

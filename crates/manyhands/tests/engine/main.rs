@@ -12,6 +12,7 @@ mod endless_reader;
 mod isolation;
 mod leftovers;
 mod like_sqlite;
+mod names;
 mod neighbours;
 mod opening;
 mod permissions;
