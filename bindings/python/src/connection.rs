@@ -9,9 +9,8 @@ use core::sync::atomic::{
 };
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use manyhands::{Database, Durability, InterruptHandle, TransactionMode};
+use manyhands::{Database, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -23,6 +22,7 @@ use crate::control::{Autocommit, IsolationLevel};
 use crate::counting::Counting;
 use crate::exit::detached;
 use crate::kept_back::Engine;
+use crate::options::{Arguments, Choice, Options};
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
 use call::{Failure, caught, uninitialised};
@@ -90,14 +90,6 @@ pub(crate) struct Attributes {
     pub(crate) hooks: [Option<Callable>; 3],
 }
 
-fn durability_from_python(name: &str, value: &str) -> PyResult<Durability> {
-    match value {
-        "full" => Ok(Durability::Full),
-        "normal" => Ok(Durability::Normal),
-        _ => Err(PyValueError::new_err(format!("{name} must be 'full' or 'normal'"))),
-    }
-}
-
 /// Locks a mutex. What it guards is sound after a panic too.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,15 +124,15 @@ impl Connection {
     }
 
     #[pyo3(signature = (
-        database, timeout = 5.0, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
-        factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = String::new(),
-        durability = "full", transaction_mode = "auto", wal_bytes_limit = None, durability_min = "normal"
+        database, timeout = Choice::Open, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
+        factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = Choice::Open,
+        durability = Choice::Open, transaction_mode = Choice::Open, wal_bytes_limit = Choice::Open, durability_min = Choice::Open
     ))]
     #[expect(clippy::too_many_arguments, reason = "the standard module's")]
     fn __init__(
         slf: &Bound<'_, Self>,
         database: &Bound<'_, PyAny>,
-        timeout: f64,
+        timeout: Choice<f64>,
         detect_types: u32,
         isolation_level: IsolationLevel,
         check_same_thread: bool,
@@ -148,44 +140,31 @@ impl Connection {
         cached_statements: i64,
         uri: bool,
         autocommit: Autocommit,
-        label: String,
-        durability: &str,
-        transaction_mode: &str,
-        wal_bytes_limit: Option<u64>,
-        durability_min: &str,
+        label: Choice<String>,
+        durability: Choice<String>,
+        transaction_mode: Choice<String>,
+        wal_bytes_limit: Choice<Option<u64>>,
+        durability_min: Choice<String>,
     ) -> PyResult<()> {
         let _ = factory;
         let py = slf.py();
         let this = slf.get();
         let path = path_from_python(database)?;
-        let durability = durability_from_python("durability", durability)?;
-        let durability_min = durability_from_python("durability_min", durability_min)?;
-        let transaction_mode = match transaction_mode {
-            "auto" => TransactionMode::Auto,
-            "optimistic" => TransactionMode::Optimistic,
-            "immediate" => TransactionMode::Immediate,
-            _ => {
-                return Err(PyValueError::new_err(
-                    "transaction_mode must be 'auto', 'optimistic' or 'immediate'",
-                ));
-            }
+        let arguments = Arguments {
+            timeout,
+            label,
+            durability,
+            durability_min,
+            transaction_mode,
+            wal_bytes_limit,
         };
-        let immediate = transaction_mode == TransactionMode::Immediate;
+        let options = Options::new(arguments, &path, uri)?;
+        let immediate = options.transaction_mode == TransactionMode::Immediate;
         autocommit.check(immediate)?;
-        // As in SQLite, a negative timeout is none.
-        let timeout = Duration::try_from_secs_f64(if timeout < 0.0 { 0.0 } else { timeout })
-            .map_err(|_| PyValueError::new_err("timeout must be a number of seconds"))?;
         this.leave(py, Arc::strong_count(&this.open_rows) > 1)?;
         this.state.store(UNINITIALISED, Ordering::Relaxed);
         note_main_thread(py)?;
-        let builder = Database::builder(path)
-            .timeout(timeout)
-            .label(label)
-            .durability(durability)
-            .durability_min(durability_min)
-            .transaction_mode(transaction_mode)
-            .wal_bytes_limit(wal_bytes_limit.unwrap_or(u64::MAX))
-            .uri(uri);
+        let builder = options.give_to(Database::builder(path)).uri(uri);
         let opened = detached(py, || {
             caught(|| {
                 let connection = builder.open()?.connect()?;

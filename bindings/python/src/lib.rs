@@ -18,6 +18,7 @@
 mod adapt;
 mod kept_back;
 mod connection;
+mod options;
 mod threads;
 mod exit;
 mod control;

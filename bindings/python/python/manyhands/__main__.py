@@ -1,4 +1,4 @@
-"""A small SQLite shell: ``python -m manyhands [FILE [SQL]]``."""
+"""A small SQLite shell: ``python -m manyhands [FILE [SQL]]``. For ``python -m manyhands run`` see `_run`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MEMORY = ":memory:"
 
 def _arguments(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m manyhands", description="Executes SQL on an SQLite database, in turn with all its writers."
+        prog="python -m manyhands",
+        description="Executes SQL on an SQLite database, in turn with all its writers.",
+        epilog="`python -m manyhands run SCRIPT` starts a program with manyhands in the place of sqlite3.",
     )
     parser.add_argument(
         "filename",
@@ -65,6 +67,11 @@ class _Shell(code.InteractiveConsole):
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Executes a statement, or statements as they are typed, and exits."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] == "run":
+        from . import _run
+
+        _run.main(given[1:])
     chosen = _arguments(arguments)
     connection = dbapi2.connect(chosen.filename, isolation_level=None)
     with contextlib.closing(connection):

@@ -159,6 +159,11 @@ def connect(*args: Any, **kwargs: Any) -> Any:
         Each process that writes needs the limit. Default: ``None``, none.
     :param durability_min: what a write survives at least, whatever ``PRAGMA synchronous`` says: ``"full"`` or
         ``"normal"``.
+
+    These, and ``timeout``, may also be parameters of a ``file:`` URI (``file:app.db?transaction_mode=immediate``),
+    which are heard before the arguments; and, for a program that cannot be changed, variables of the environment,
+    heard where nothing else says something: ``MANYHANDS_TRANSACTION_MODE`` and so on.
+
     :raises OperationalError: when the file cannot be opened.
     :raises ValueError: for an argument that has no meaning.
     """

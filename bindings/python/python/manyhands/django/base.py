@@ -98,7 +98,7 @@ class DatabaseWrapper(stock.DatabaseWrapper):
     def get_connection_params(self) -> Dict[str, Any]:
         settings = self.settings_dict
         ours = dict(settings["OPTIONS"])
-        mode = str(ours.pop("transaction_mode", None) or "auto").lower()
+        mode = str(ours.pop("transaction_mode", None) or os.environ.get("MANYHANDS_TRANSACTION_MODE") or "auto").lower()
         if mode not in _BEGIN:
             raise ImproperlyConfigured(
                 f"settings.DATABASES[{self.alias!r}]['OPTIONS']['transaction_mode'] is {mode!r}; use "

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from types import ModuleType
-from typing import Any, Callable, List, MutableMapping, Optional, Type
+from typing import Any, Callable, Dict, List, MutableMapping, Optional, Type
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import event, exc, pool
@@ -31,7 +31,7 @@ from sqlalchemy.util import await_only
 from ..dbapi2 import Connection as NativeConnection
 
 # Keywords of connect() that a URL may carry, besides those of the stock dialect.
-_URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode")
+_URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode", "wal_bytes_limit")
 
 # Levels whose transactions the dialect begins itself, before their first statement, as blocks of the driver: once an
 # error has ended one, nothing is executed before its rollback.
@@ -68,7 +68,9 @@ class _Common:
         self._levels: MutableMapping[Any, str] = WeakKeyDictionary()
 
     def create_connect_args(self, url: URL) -> Any:
-        ours = {name: url.query[name] for name in _URL_KEYWORDS if name in url.query}
+        ours: Dict[str, Any] = {name: url.query[name] for name in _URL_KEYWORDS if name in url.query}
+        if "wal_bytes_limit" in ours:
+            ours["wal_bytes_limit"] = int(ours["wal_bytes_limit"])
         positional, named = super().create_connect_args(url.difference_update_query(ours))
         return positional, {**named, **ours}
 
