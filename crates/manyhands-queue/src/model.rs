@@ -12,7 +12,8 @@ use std::sync::Arc;
 use crate::clock::Deadline;
 use crate::fate::Unresolved;
 use crate::leader::{Inheritance, Lead};
-use crate::queue::{Kind, Published, Queue, Stage};
+use crate::published::{Published, Stage};
+use crate::queue::{Kind, Queue};
 #[cfg(loom)]
 use crate::recent::{self, CommitNote};
 use crate::region::{Memory, Region};

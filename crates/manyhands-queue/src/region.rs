@@ -210,13 +210,13 @@ impl Region {
 
     /// True while the process of `member` lives.
     pub(crate) fn lives(&self, member: u16) -> bool {
-        // An error here would be EBADF or ENOLCK. Not to know is no reason to rob.
-        member == self.member || member::lives(&self.file, member).unwrap_or(true)
+        // An error here would be EBADF or ENOLCK. Not to know is no reason to rob; nor is the answer about another file.
+        member == self.member || self.is_lost() || member::lives(&self.file, member).unwrap_or(true)
     }
 
     /// True while another process is a member. In doubt true.
     pub(crate) fn has_other_members(&self) -> bool {
-        member::any_other_lives(&self.file).unwrap_or(true)
+        self.is_lost() || member::any_other_lives(&self.file).unwrap_or(true)
     }
 
     /// True when somebody in this process has closed the file's descriptor, and with it this membership: the number

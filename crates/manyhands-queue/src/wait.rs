@@ -22,7 +22,8 @@ use rustix::thread::futex;
 use crate::clock::Deadline;
 use crate::layout::{BELLS, RING};
 use crate::planted::planted;
-use crate::queue::{Kind, Published, Queue, Stage};
+use crate::published::{Published, Stage};
+use crate::queue::{Kind, Queue};
 use crate::slot::SlotState;
 #[cfg(any(loom, shuttle))]
 use crate::sync::spin;

@@ -381,6 +381,9 @@ impl DatabaseFile {
         if place.is_sound() {
             return Ok(Arc::clone(&place));
         }
+        if self.is_lost() {
+            return Err(self.lost_error());
+        }
         // The same for all, whatever was written over: who joins does not take it for another version's.
         place.retire();
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");

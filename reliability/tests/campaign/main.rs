@@ -178,6 +178,14 @@ fn a_full_disk_is_an_error_and_no_more() {
     check(&["full", "--rounds", "2", "--pages", "24", "--byte-step", "71"]);
 }
 
+/// On a disk of 4 MB, and on what is left of it: the queue file alone took 8.
+#[test]
+fn a_small_disk_has_room() {
+    let size = ["--megabytes", "4", "--ballast-megabytes", "1"];
+    let alone = ["--rounds", "2", "--pages", "0", "--bytes", "0"];
+    check(&[&["full"], &size[..], &alone[..]].concat());
+}
+
 /// Memory per connection, and memory over time.
 #[test]
 fn memory_stays_small_and_flat() {

@@ -255,6 +255,7 @@ fn an_actor_plays_its_part() {
         "open many" => crate::opening::open_many(&path),
         "add ones" => crate::disposable::add_ones(&path),
         "write without /proc" => crate::containers::write_without_proc(&path),
+        "open in turn" => crate::opening::open_in_turn(&path),
         "open as nobody" => crate::surroundings::open_as_nobody(&path),
         "time out" => crate::surroundings::time_out(&path),
         "fill the disk" => crate::surroundings::fill_the_disk(&path),

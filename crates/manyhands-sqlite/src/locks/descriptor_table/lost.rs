@@ -8,11 +8,12 @@
 //! When it is seen: at an open of the same file; when the kernel gives out a number again that is known here; when
 //! somebody asks ([`Table::has_lost`]). Before that, a write lock is refused where its descriptor is another file's.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::managed_file::{FileIdentity, names};
+use super::super::managed_file::{FileIdentity, names, status_of_path};
 use super::super::system_calls::{raw_close, raw_open};
 use super::super::{fork, record_lock};
 use super::{DESCRIPTOR_MIN, ManagedFile, NONE, Role, Table, set_canonical, set_lost};
@@ -81,22 +82,24 @@ impl Table {
         }
     }
 
-    /// Looks whether the descriptors of a file that is about to be opened are all there.
+    /// Looks whether the descriptor with the locks of a file that is about to be opened is there.
     pub(super) fn look_for_loss(&mut self, identity: FileIdentity) {
-        let is_lost = |file: &ManagedFile| {
-            let mut of_use = file.descriptors.iter().filter(|number| {
-                **number == file.canonical || self.descriptors[*number].role == Role::Live
-            });
-            file.live_count > 0 && of_use.any(|number| !names(*number, identity))
-        };
+        let is_lost = |file: &ManagedFile| file.live_count > 0 && !names(file.canonical, identity);
         if self.files.get(&identity).is_some_and(is_lost) {
             self.find_lost(NONE);
         }
     }
 
-    /// True when connections that were opened after so many `losses` of the file are lost.
+    /// True when connections to this database that were opened after so many `losses` of it are lost.
     pub(in super::super) fn has_lost(&mut self, identity: FileIdentity, losses: u64) -> bool {
         self.look_for_loss(identity);
+        let shared_memory = self.files.get(&identity).and_then(|file| {
+            let path = CString::new([file.path.to_bytes(), b"-shm"].concat()).ok()?;
+            status_of_path(&path, 0).as_ref().map(FileIdentity::of)
+        });
+        if let Some(shared_memory) = shared_memory {
+            self.look_for_loss(shared_memory);
+        }
         self.losses.get(&identity).copied().unwrap_or(0) != losses
     }
 
