@@ -3,13 +3,10 @@ Nothing can be imported at that time, so that a process died of an exception who
 
 Each is played on every interpreter that is installed, with the library as it was built for all of them."""
 
-import glob
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from interpreters import ENVIRONMENT, INTERPRETERS
 
 import manyhands
 
@@ -291,29 +288,12 @@ G = g(); next(G)
 }
 
 
-def interpreters():
-    found = {}
-    others = glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))
-    for path in [*others, "/usr/bin/python3", sys.executable]:
-        if not os.path.exists(path):
-            continue
-        version = subprocess.check_output([path, "-c", "import sys; print(*sys.version_info[:2])"], text=True)
-        major, minor = map(int, version.split())
-        if (major, minor) >= (3, 9):
-            found[f"{major}.{minor}"] = path
-    return found
-
-
-INTERPRETERS = interpreters()
-
-
 @pytest.mark.parametrize("version", sorted(INTERPRETERS))
 def test_the_interpreter_exits_in_order(version, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(Path(manyhands.__file__).parents[1])}
     failed = {}
     for name, program in EXITS.items():
         command = [INTERPRETERS[version], "-c", PRELUDE + program, str(tmp_path / f"{name}.db")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
         if done.returncode != 0 or "panicked" in done.stderr:
             failed[name] = (done.returncode, done.stderr[-400:])
     assert failed == {}
@@ -322,9 +302,8 @@ def test_the_interpreter_exits_in_order(version, tmp_path):
 @pytest.mark.parametrize("version", sorted(INTERPRETERS))
 def test_a_generator_commits_when_the_interpreter_exits(version, tmp_path):
     """Its connection is found together with it, and is closed after it."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(manyhands.__file__).parents[1])}
     command = [INTERPRETERS[version], "-c", PRELUDE + EXITS["generator_try"], str(tmp_path / "app.db")]
-    subprocess.run(command, check=True, timeout=60, env=environment)
+    subprocess.run(command, check=True, timeout=60, env=ENVIRONMENT)
     connection = manyhands.connect(tmp_path / "app.db")
     assert connection.execute("SELECT count(*) FROM t WHERE n = 2").fetchone() == (2,)
     connection.close()

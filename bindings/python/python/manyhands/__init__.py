@@ -11,6 +11,8 @@ Change one import, in as many threads and processes as you like::
     connection.close()
 """
 
+# Before anything else is loaded.
+from . import _supported  # noqa: F401, I001
 from .dbapi2 import *  # noqa: F401,F403
 from .dbapi2 import _deprecated_names, _deprecated_value  # noqa: F401
 
