@@ -167,7 +167,10 @@ impl Connection {
         let builder = options.give_to(Database::builder(path)).uri(uri);
         let opened = detached(py, || {
             caught(|| {
-                let connection = builder.open()?.connect()?;
+                let mut connection = builder.open()?.connect()?;
+                if check_same_thread {
+                    connection.stay_in_thread();
+                }
                 connection.check_while_waiting(check_signals(&this.raised));
                 *lock(&this.interrupt) = Some(connection.interrupt_handle());
                 *lock(&this.engine) = Some(Engine::new(connection));

@@ -94,7 +94,11 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         if error.is_timeout() {
             let reason = error.to_string();
             let reason = reason.strip_prefix("database is locked: ").unwrap_or(&reason);
-            value.setattr("reason", reason)?;
+            let thread =
+                error.holder_thread().map(|it| thread_named(py, it)).transpose()?.flatten();
+            let reason =
+                thread.map_or(reason.to_string(), |it| format!("{reason} (the thread is {it})"));
+            value.setattr("reason", &reason)?;
             // What `add_note` adds to, from Python 3.11 on.
             value.setattr("__notes__", [reason])?;
         }
@@ -111,6 +115,17 @@ pub(crate) fn to_python(py: Python<'_>, error: &Error) -> PyErr {
         Ok(()) => exception,
         Err(failure) => failure,
     }
+}
+
+/// How Python calls the thread with this number of the system's.
+fn thread_named(py: Python<'_>, number: i32) -> PyResult<Option<String>> {
+    for thread in py.import("threading")?.call_method0("enumerate")?.try_iter()? {
+        let thread = thread?;
+        if thread.getattr("native_id")?.extract::<Option<i32>>()? == Some(number) {
+            return thread.getattr("name")?.repr()?.extract().map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// ERROR, PERM, ABORT, BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, EMPTY, SCHEMA.

@@ -323,3 +323,46 @@ def test_what_a_cursor_has_counted_may_be_read_by_another_thread(connection):
     thread.start()
     thread.join()
     assert seen == [1, 1, None, True]
+
+
+def test_a_timeout_names_the_thread_of_this_process_that_holds_the_turn(path, connection):
+    connection.execute("CREATE TABLE t (v)")
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        holder = manyhands.connect(path)
+        with holder.transaction("immediate"):
+            holder.execute("INSERT INTO t VALUES (7)")
+            held.set()
+            release.wait(30)
+        holder.close()
+
+    thread = threading.Thread(target=hold, name="night import")
+    thread.start()
+    assert held.wait(30)
+    impatient = manyhands.connect(path, timeout=0, isolation_level=None)
+    with pytest.raises(manyhands.LockTimeout) as caught:
+        impatient.execute("INSERT INTO t VALUES (1)")
+    release.set()
+    thread.join()
+    impatient.close()
+    assert f"thread {thread.native_id} of this process has been writing for" in caught.value.reason
+    assert "executed `INSERT INTO t VALUES (7)` last" in caught.value.reason
+    assert "(the thread is 'night import')" in caught.value.reason
+
+
+def test_two_connections_of_a_thread_that_wait_for_each_other(path, connection):
+    """Below gevent all tasks are one thread, which stands still while one of them waits for another: for 5 s, as with
+    sqlite3, and not for as long as the program was ready to wait for others."""
+    connection.execute("CREATE TABLE t (v)")
+    holder = manyhands.connect(path, isolation_level=None)
+    patient = manyhands.connect(path, isolation_level=None, timeout=60)
+    holder.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    with pytest.raises(manyhands.LockTimeout) as caught:
+        patient.execute("BEGIN IMMEDIATE")
+    assert time.monotonic() - began < 30
+    assert f"another connection of the very thread that waits, {threading.get_native_id()}," in caught.value.reason
+    assert "executed `BEGIN IMMEDIATE` last" in caught.value.reason
+    holder.close()
+    patient.close()

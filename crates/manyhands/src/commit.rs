@@ -240,7 +240,9 @@ impl Client<'_> {
         }
         if self.deadline.has_passed() {
             let (waited, leader) = (self.began.elapsed(), queue.leader());
-            return Err(Error::new(ErrorKind::TimedOut { waited, leader, ahead }));
+            let is_here = leader.as_ref().is_some_and(|it| it.pid == std::process::id());
+            let here = if is_here { self.file.holder.told() } else { None };
+            return Err(Error::new(ErrorKind::TimedOut { waited, leader, here, ahead }));
         }
         Ok(())
     }

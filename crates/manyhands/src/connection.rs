@@ -46,6 +46,8 @@ pub struct Connection {
     pub(crate) entrance: Option<Arc<Entrance>>,
     /// Attached databases that have a queue, by schema name.
     pub(crate) attached: BTreeMap<String, FileHandle>,
+    /// See [`Connection::stay_in_thread`].
+    pub(crate) stays_in_thread: bool,
     /// The turns that this connection holds.
     pub(crate) turns: Vec<(FileId, Lead)>,
     /// When it took the first of them.
@@ -102,6 +104,7 @@ impl Connection {
             file,
             entrance: None,
             attached: BTreeMap::new(),
+            stays_in_thread: false,
             turns: Vec::new(),
             turn_taken: Instant::now(),
             turn_written: TableSet::NONE,
@@ -264,6 +267,12 @@ impl Connection {
     pub fn total_changes(&self) -> i64 {
         self.note_question_of_all();
         self.counts().total_changes
+    }
+
+    /// Says that from now on only the thread that uses the connection does so. Then another connection that waits in this thread
+    /// for the turn of this one waits for itself: it gives up after 5 s, however long its timeout is.
+    pub fn stay_in_thread(&mut self) {
+        self.stays_in_thread = true;
     }
 
     /// True while nobody else can write, since this connection holds the turn.
@@ -482,9 +491,7 @@ impl Drop for Connection {
         if self.optimistic.take().is_some() && self.is_autocommit() {
             self.sqlite().arm_fork(false);
         }
-        for (_, lead) in self.turns.drain(..) {
-            lead.release();
-        }
+        self.release_turns();
         if self.restore_durability()
             && self.is_plain()
             && let (Some(file), Some(open)) = (&self.file, self.open.take())

@@ -20,6 +20,7 @@ use crate::checkpoint::Checkpointer;
 use crate::entrance::{Entrance, is_empty};
 use crate::error::ErrorKind;
 use crate::executor::Executor;
+use crate::holder::TurnHolder;
 use crate::idle::{IdleConnections, OpenConnection};
 use crate::ids::Counted;
 use crate::joining::{FirstConnection, Opener, join};
@@ -221,6 +222,7 @@ pub(crate) struct DatabaseFile {
     pub(crate) counted: Counted,
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
+    pub(crate) holder: TurnHolder,
 }
 
 impl DatabaseFile {
@@ -258,6 +260,7 @@ impl DatabaseFile {
                 counted: Counted::default(),
                 transactions: TransactionCounts::default(),
                 contention: Contention::default(),
+                holder: TurnHolder::default(),
             })
         })
     }

@@ -9,6 +9,7 @@ use manyhands_queue::{JoinError, LeaderInfo};
 use manyhands_sqlite as sqlite;
 
 use crate::WalReader;
+use crate::holder::HeldHere;
 
 /// Why an operation failed. Nothing of it was applied, unless [`Error::is_outcome_unknown`].
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) enum ErrorKind {
     /// SQLite's own error; in a batch, of the statement with this index.
     Sqlite { error: sqlite::Error, statement: Option<usize> },
     /// The deadline passed before the turn came.
-    TimedOut { waited: Duration, leader: Option<LeaderInfo>, ahead: u64 },
+    TimedOut { waited: Duration, leader: Option<LeaderInfo>, here: Option<HeldHere>, ahead: u64 },
     /// The deadline passed while another SQLite program held the write lock.
     Busy { waited: Duration, holder: Option<i32> },
     /// The deadline passed while a reader held back more of the WAL than the application allows.
@@ -157,6 +158,15 @@ impl Error {
         }
     }
 
+    /// After a timeout: the thread of this process that held the turn, as the system numbers it (`gettid`); `None` when it was
+    /// another process.
+    pub fn holder_thread(&self) -> Option<i32> {
+        match &*self.kind {
+            ErrorKind::TimedOut { here, .. } => here.as_ref().map(|it| it.thread),
+            _ => None,
+        }
+    }
+
     /// True when a constraint was violated.
     pub fn is_constraint(&self) -> bool {
         self.code().is_some_and(sqlite::Code::is_constraint)
@@ -264,7 +274,7 @@ impl fmt::Display for Error {
             ErrorKind::Sqlite { error, statement: Some(index) } => {
                 write!(f, "statement {index} of the batch: {error}")
             }
-            ErrorKind::TimedOut { waited, leader, ahead } => {
+            ErrorKind::TimedOut { waited, leader, here, ahead } => {
                 let waited = waited.as_secs_f64();
                 write!(
                     f,
@@ -272,11 +282,18 @@ impl fmt::Display for Error {
                 )?;
                 match leader {
                     Some(leader) => {
-                        write!(f, ": process {}", leader.pid)?;
+                        match here {
+                            Some(here) => write!(f, ": {here}")?,
+                            None => write!(f, ": process {}", leader.pid)?,
+                        }
                         if !leader.label.is_empty() {
                             write!(f, " ({})", leader.label)?;
                         }
                         write!(f, " has been writing for {:.1} s", leader.age.as_secs_f64())?;
+                        if let Some(statement) = here.as_ref().and_then(|it| it.statement.as_ref())
+                        {
+                            write!(f, ", and executed `{statement}` last")?;
+                        }
                     }
                     None => write!(f, ": nobody is writing")?,
                 }

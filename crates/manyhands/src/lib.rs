@@ -58,6 +58,7 @@ mod executor;
 mod authority;
 mod execute;
 mod turn;
+mod holder;
 mod optimistic;
 mod caution;
 mod certain;

@@ -7,6 +7,13 @@ use core::time::Duration;
 /// writer makes it pass.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a write waits at most for a turn that only its own thread can give back: SQLite's usual timeout. A signal handler
+/// of the application's is all that could end that wait.
+pub(crate) const OWN_THREAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much of a statement an error tells, in characters.
+pub(crate) const STATEMENT_TOLD_MAX: usize = 200;
+
 /// How long a process waits for others that open or close the same database at the same moment, whatever its
 /// timeout: SQLite alone would not wait there, nor fail. Each of them takes some milliseconds, and a first one as
 /// long as another program lets it wait for the switch to WAL mode.

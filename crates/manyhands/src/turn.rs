@@ -10,7 +10,7 @@ use manyhands_sqlite::{self as sqlite, Value};
 use crate::Error;
 use crate::batch;
 use crate::connection::Connection;
-use crate::database::DatabaseFile;
+use crate::database::{DatabaseFile, FileId};
 use crate::ids::{InsertWithIds, Recorded, Rewriting};
 use crate::prepared::{self, Prepared};
 use crate::recent;
@@ -27,6 +27,7 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         self.take_turns(&prepared.facts)?;
+        self.note_holder(prepared);
         self.know_tables(prepared);
         let outside = self.sqlite().is_autocommit();
         let before = prepared.facts.silent.then(|| self.schema_number());
@@ -83,6 +84,7 @@ impl Connection {
             // The commit hook sets it again.
             self.open().frames.store(0, Ordering::Relaxed);
             self.turn_written = TableSet::NONE;
+            file.holder.begin(self.stays_in_thread);
         }
         self.turns.push((file.id(), lead));
         crash::point("turn-begun");
@@ -123,7 +125,8 @@ impl Connection {
         let held = self.turns.len();
         let taken = self.take_each_turn(files);
         if taken.is_err() {
-            self.turns.drain(held..).for_each(|(_, lead)| lead.release());
+            let rest = self.turns.split_off(held);
+            self.release(rest);
         }
         taken
     }
@@ -169,8 +172,23 @@ impl Connection {
     }
 
     pub(crate) fn release_turns(&mut self) {
-        for (_, lead) in self.turns.drain(..) {
+        let turns = core::mem::take(&mut self.turns);
+        self.release(turns);
+    }
+
+    fn release(&self, turns: Vec<(FileId, Lead)>) {
+        for (id, lead) in turns {
+            if let Some(file) = self.file.as_ref().filter(|file| file.id() == id) {
+                file.holder.end();
+            }
             lead.release();
+        }
+    }
+
+    /// Whoever waits for this turn in vain is told the statement.
+    fn note_holder(&self, prepared: &Prepared) {
+        if let Some(file) = self.file.as_ref().filter(|file| self.holds(file.id())) {
+            file.holder.note(&prepared.sql);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Writes that any connection can execute: they are led at once, or travel as requests.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use manyhands_queue::{Deadline, Kind, Lead};
 use manyhands_sqlite::{self as sqlite, Value};
@@ -10,6 +10,7 @@ use crate::Error;
 use crate::commit::{Client, Settled};
 use crate::connection::Connection;
 use crate::database::DatabaseFile;
+use crate::limits;
 use crate::prepared::{self, Prepared};
 use crate::request::{self, Answer, Counts, Request, StatementAnswer};
 use crate::routing::Route;
@@ -60,6 +61,14 @@ impl Connection {
         Client { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
     }
 
+    /// How long it waits for a turn.
+    fn patience_for(&self, file: &DatabaseFile) -> Duration {
+        let timeout = self.settings.timeout;
+        let waits_for_itself =
+            timeout > limits::OWN_THREAD_PATIENCE && file.holder.is_this_thread_alone();
+        if waits_for_itself { limits::OWN_THREAD_PATIENCE } else { timeout }
+    }
+
     pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
         let limit = self.settings.wal_bytes_limit;
         // Who reads, or holds another turn, could wait for itself.
@@ -70,7 +79,7 @@ impl Connection {
             file,
             label: &self.settings.label,
             began: Instant::now(),
-            deadline: Deadline::after(self.settings.timeout),
+            deadline: Deadline::after(self.patience_for(file)),
             wal_bytes_limit: if waits_for_room { limit } else { u64::MAX },
             interrupt: &self.interrupt,
         }

@@ -23,3 +23,4 @@ mod surroundings;
 mod tasks;
 mod transactions;
 mod waiting;
+mod holders;
