@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any, Awaitable, Callable
 
@@ -187,3 +188,29 @@ def test_to_close_rolls_back_after_an_interrupt(items: Path, begin: str, autocom
     assert is_free(items)
     with pytest.raises(manyhands.ProgrammingError, match="closed"):
         cursor.fetchone()
+
+
+def test_a_loop_goes_on_while_a_connection_waits_to_be_opened(path):
+    """To open may wait for others. The loop waited too, as soon as the task was cancelled."""
+
+    async def use():
+        opened, go_on = threading.Event(), threading.Event()
+
+        class Slow(manyhands.Connection):
+            def __init__(self, *arguments, **named):
+                opened.set()
+                go_on.wait(30)
+                super().__init__(*arguments, **named)
+
+        task = asyncio.ensure_future(manyhands.aio.connect(path, factory=Slow)._open())
+        await asyncio.get_running_loop().run_in_executor(None, opened.wait, 30)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 20
+        go_on.set()
+        async with manyhands.aio.connect(path) as other:
+            assert await other.execute_fetchall("SELECT 1") == [(1,)]
+
+    asyncio.run(use())

@@ -133,3 +133,29 @@ def test_a_cursor_that_is_forgotten_is_found_by_a_function_of_its_connection(pat
         connection.close()
     """
     assert answer_of(path, program) == "done"
+
+
+@pytest.mark.parametrize("what", ["connection.blobopen('b', 'x', 1)", "writer()"])
+@pytest.mark.parametrize("begin", ["SELECT 1", "BEGIN", "BEGIN IMMEDIATE"])
+def test_other_things_that_are_forgotten_are_found_by_a_function_too(path, what, begin):
+    program = f"""
+        def writer():
+            writer = manyhands.connect(path)
+            writer.execute("INSERT INTO b VALUES (7)")
+            return writer
+
+        connection = manyhands.connect(path, isolation_level=None)
+        connection.execute("CREATE TABLE b (x)")
+        connection.execute("INSERT INTO b VALUES (zeroblob(10))")
+        connection.create_function("collect", 1, lambda n: n + 0 * gc.collect())
+        gc.disable()
+        forget({what})
+        connection.execute({begin!r})
+        for statement in ["SELECT collect(1)", "INSERT INTO b SELECT collect(1)", "UPDATE b SET x = collect(2)"]:
+            connection.execute(statement)
+        if connection.in_transaction:
+            connection.execute("COMMIT")
+        print(connection.execute("SELECT count(*) FROM b WHERE x = 2").fetchone())
+        connection.close()
+    """
+    assert answer_of(path, program) == "(2,)"

@@ -159,8 +159,7 @@ class Session:
     def native(self) -> NativeConnection:
         """The native connection, opened if need be."""
         self.check()
-        with self._lock:
-            return self._take()
+        return self._take()
 
     def give_back(self) -> None:
         """Closes the native connection, if another one could go on in its place.
@@ -235,24 +234,37 @@ class Session:
 
     def _take_for(self, call: _Call[Any]) -> Optional[NativeConnection]:
         """The native connection, unless the call's task was cancelled. When it is later, :meth:`_cancel` says so."""
+        if call.is_cancelled():
+            return None
+        native = self._take()
         with self._lock:
-            if call.future is not None and call.future.cancelled():
-                return None
-            return self._take()
+            return None if call.is_cancelled() else native
 
     def _take(self) -> NativeConnection:
-        """The native connection, opened if it was given back. Under the lock."""
-        if self._native is None:
-            if self._connector is None:
-                raise ProgrammingError("Cannot operate on a closed database.")
-            self._native = self._connector()
-            # Cursors ask in the thread that executes, when it has.
-            self._native._count_later()
-            for name, value in self.attributes.items():
-                setattr(self._native, name, value)
-            if self.counts is not None:
-                self._native._resume(self.counts)
-        return self._native
+        """The native connection, opened if it was given back."""
+        with self._lock:
+            if self._native is not None:
+                return self._native
+            connector = self._connector
+        if connector is None:
+            raise ProgrammingError("Cannot operate on a closed database.")
+        # Without the lock: to open may wait for other processes, and the event loop would wait for the lock.
+        native = connector()
+        # Cursors ask in the thread that executes, when it has.
+        native._count_later()
+        with self._lock:
+            if self._native is None and self._connector is not None:
+                self._native = native
+                for name, value in self.attributes.items():
+                    setattr(native, name, value)
+                if self.counts is not None:
+                    native._resume(self.counts)
+                return native
+            opened_meanwhile = self._native
+        native.close()
+        if opened_meanwhile is None:
+            raise ProgrammingError("Cannot operate on a closed database.")
+        return opened_meanwhile
 
     def _pause(self) -> None:
         """Notes the state after a call. Under the lock."""
@@ -332,9 +344,13 @@ class _Call(Generic[T]):
         # Whether it has ended, and had begun a transaction that is open.
         self.began = False
 
+    def is_cancelled(self) -> bool:
+        """Whether its task was cancelled."""
+        return self.future is not None and self.future.cancelled()
+
     def is_abandoned(self) -> bool:
         """Whether its task was cancelled, or will never run again."""
-        return self.future is not None and (self.future.cancelled() or self.future.get_loop().is_closed())
+        return self.is_cancelled() or self.future is not None and self.future.get_loop().is_closed()
 
     def deliver(self, result: Any, error: Optional[BaseException]) -> None:
         """Tells the task, in its loop."""
