@@ -48,6 +48,12 @@ impl Lead {
 }
 
 impl Queue {
+    /// True when the commit that made this state of the database is one of ours, and not too long ago.
+    pub fn has_noted_commit(&self, change: u32, fingerprint: u64) -> bool {
+        let note = read(&self.region.shared().recent.0, change);
+        note.is_some_and(|note| note.after == fingerprint)
+    }
+
     /// The tables that were written between two states of the database, each known by its change
     /// counter and fingerprint. `None` when a commit between them is not ours, or too long ago: then
     /// anything may have been written.

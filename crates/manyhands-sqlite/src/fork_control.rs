@@ -15,6 +15,7 @@ use crate::wal_index::CheckpointInfo;
 enum Request {
     Arm(bool),
     Promote,
+    LockAhead(bool),
     Status,
     CheckpointInfo,
 }
@@ -22,6 +23,7 @@ enum Request {
 struct Call {
     request: Request,
     promotion: Promotion,
+    locked_ahead: bool,
     status: ForkStatus,
     checkpoint_info: Option<CheckpointInfo>,
     /// The shim was asked.
@@ -38,6 +40,10 @@ pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void)
     match call.request {
         Request::Arm(armed) => vfs::fork_of(file).arm(armed),
         Request::Promote => call.promotion = promote(file),
+        Request::LockAhead(locks) => {
+            let flags = if locks { ffi::SQLITE_SHM_LOCK } else { ffi::SQLITE_SHM_UNLOCK };
+            call.locked_ahead = vfs::lock_ahead(file, flags);
+        }
         Request::Status => {}
         Request::CheckpointInfo => call.checkpoint_info = vfs::fork_of(file).checkpoint_info(),
     }
@@ -75,6 +81,20 @@ impl Connection {
         self.call_fork(Request::Promote).promotion
     }
 
+    /// Takes the WAL's write lock for the transaction that this connection begins next, outside of one. Never waits; false
+    /// when it is not to be had. A program that commits again and again leaves the lock free for some microseconds, and SQLite
+    /// would need them twice: to begin a snapshot, which must be the newest, and to take the lock.
+    ///
+    /// The caller gives it back, if no transaction came of it: [`Connection::give_lock_back`].
+    pub fn lock_ahead(&self) -> bool {
+        self.call_fork(Request::LockAhead(true)).locked_ahead
+    }
+
+    /// Gives back what [`Connection::lock_ahead`] has taken, if it is not a transaction's now.
+    pub fn give_lock_back(&self) {
+        self.call_fork(Request::LockAhead(false));
+    }
+
     /// How the connection's fork stands.
     pub fn fork_status(&self) -> ForkStatus {
         self.call_fork(Request::Status).status
@@ -93,7 +113,14 @@ impl Connection {
     fn call_fork(&self, request: Request) -> Call {
         let status = ForkStatus::default();
         let promotion = Promotion::Stale;
-        let mut call = Call { request, promotion, status, checkpoint_info: None, answered: false };
+        let mut call = Call {
+            request,
+            promotion,
+            locked_ahead: false,
+            status,
+            checkpoint_info: None,
+            answered: false,
+        };
         let argument = (&raw mut call).cast();
         // A database that is no file knows no such control, and leaves all as it is.
         // SAFETY: the connection is open; the shim takes an argument of this type.

@@ -120,6 +120,10 @@ impl Fork {
         self.view.as_ref().map_or(live.as_ptr(), View::address)
     }
 
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.view.is_some()
+    }
+
     /// Gives up the view. The connection stays armed: SQLite maps anew when the journal mode is WAL again.
     pub(crate) fn unmap(&mut self) {
         let Fork { armed, overflowed, .. } = *self;

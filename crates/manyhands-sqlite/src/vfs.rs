@@ -127,6 +127,8 @@ struct ShimFile {
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
     fork: Fork,
+    /// Of a database file: the write lock is held, and SQLite has not asked for it yet.
+    locked_ahead: bool,
     /// Of a database file: what the checkpoint that runs has written of it.
     backfill: Option<Backfill>,
     /// Of a database file: the next one offers others the processor.
@@ -243,6 +245,7 @@ unsafe extern "C" fn open(
         view: View::default(),
         fork: Fork::default(),
         backfill: None,
+        locked_ahead: false,
         gentle: false,
         appends: Appends::default(),
         wal: ptr::null_mut(),
@@ -344,6 +347,18 @@ fn view_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut View {
 /// Takes or gives back the real write lock, without the fork's say.
 pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
     pass!(file, xShmLock, WRITE_LOCK, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
+}
+
+/// Takes the write lock for SQLite, which asks for it next, or gives it back if it has not. False when it is not to be had.
+pub(crate) fn lock_ahead(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
+    let locks = flags & ffi::SQLITE_SHM_LOCK != 0;
+    if shim(file).locked_ahead == locks {
+        return locks;
+    }
+    // Without a mapping the unix VFS has nothing to lock.
+    let mapped = shim(file).fork.is_mapped();
+    shim(file).locked_ahead = mapped && lock_really(file, flags) && locks;
+    shim(file).locked_ahead
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
@@ -616,7 +631,12 @@ unsafe extern "C" fn shm_lock(
         shim(file).tell(CommitStage::Sealed);
     }
     let _ = crate::locks::lock_was_lost();
-    let mut code = pass!(file, xShmLock, offset, count, flags);
+    let is_ours = offset == WRITE_LOCK && core::mem::take(&mut shim(file).locked_ahead);
+    let mut code = if is_ours && flags & ffi::SQLITE_SHM_LOCK != 0 {
+        ffi::SQLITE_OK
+    } else {
+        pass!(file, xShmLock, offset, count, flags)
+    };
     if code == ffi::SQLITE_BUSY && crate::locks::lock_was_lost() {
         // SQLite would try again for ten seconds.
         code = ffi::SQLITE_IOERR_LOCK;
@@ -643,6 +663,8 @@ unsafe extern "C" fn shm_barrier(file: *mut ffi::sqlite3_file) {
 }
 
 unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, delete: c_int) -> c_int {
+    // SQLite gives back what it has asked for.
+    lock_ahead(file, ffi::SQLITE_SHM_UNLOCK);
     shim(file).fork.unmap();
     pass!(file, xShmUnmap, delete)
 }

@@ -7,8 +7,10 @@
 use std::time::{Duration, Instant};
 
 use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash, planted};
+use manyhands_sqlite::WalIndexHeader;
 
 use crate::Error;
+use crate::courtesy::be_courteous;
 use crate::database::DatabaseFile;
 use crate::executor::{Executed, Executor};
 use crate::limits;
@@ -47,7 +49,8 @@ pub(crate) fn serve(
             Kind::Turn => break,
             Kind::Request => {
                 let began = Instant::now();
-                let executing = execute_batch(file, &mut lead, &entry, deadline)?;
+                let Executing { executing, taken, held } =
+                    execute_batch(file, &mut lead, &entry, deadline)?;
                 // Where most of the time goes into commits, large batches are best: those who were answered
                 // are back before the next one begins. Where it goes into executing, the next leader had
                 // better begin beside them.
@@ -56,7 +59,11 @@ pub(crate) fn serve(
                 if commits_dominate || goes_on || file.has_foreign_connections() {
                     lead.wake_answered();
                 }
-                be_courteous(file, began);
+                if file.has_foreign_connections() {
+                    let mut executor = file.executor(lead.queue())?;
+                    let connection = executor.get().connection();
+                    be_courteous(file, lead.queue(), connection, taken, held);
+                }
             }
         }
     }
@@ -64,22 +71,23 @@ pub(crate) fn serve(
     Ok(None)
 }
 
-/// Leaves the write lock free for a part of the time it was held, if another SQLite program may be
-/// polling for it.
-pub(crate) fn be_courteous(file: &DatabaseFile, lock_taken: Instant) {
-    if file.has_foreign_connections() {
-        let pause = lock_taken.elapsed() / limits::COURTESY_DIVISOR;
-        std::thread::sleep(pause.clamp(limits::COURTESY_MIN, limits::COURTESY_MAX));
-    }
+/// How a batch went.
+#[derive(Debug, Default)]
+struct Executing {
+    /// How long it took without the commit.
+    executing: Duration,
+    /// The wal-index header as the write lock was taken, and how long it was held.
+    taken: Option<WalIndexHeader>,
+    held: Duration,
 }
 
-/// Executes one batch, whose first request is `first`. Returns how long that took without the commit.
+/// Executes one batch, whose first request is `first`.
 fn execute_batch(
     file: &DatabaseFile,
     lead: &mut Lead,
     first: &Entry,
     deadline: Deadline,
-) -> Result<Duration, Error> {
+) -> Result<Executing, Error> {
     let began = Instant::now();
     let mut guard = file.executor(lead.queue())?;
     let executor = guard.get();
@@ -88,11 +96,12 @@ fn execute_batch(
     let Some(session) = request::decode_session(&bytes) else {
         // Not a request of ours: its owner, if there is one, shall see to it.
         lead.demand_turn(first);
-        return Ok(Duration::ZERO);
+        return Ok(Executing::default());
     };
     executor.adopt(session)?;
     let waiting = Instant::now();
     executor.begin(deadline).map_err(|error| file.describe_busy(error, waiting.elapsed()))?;
+    let (locked, taken) = (Instant::now(), executor.before().copied());
     lead.begin_batch();
     crash::point("locked");
 
@@ -116,6 +125,7 @@ fn execute_batch(
             executor.commit().map(|()| true)
         }
     };
+    let held = locked.elapsed();
     match committed {
         Ok(committed) => {
             lead.end_batch(&executed, committed);
@@ -139,7 +149,7 @@ fn execute_batch(
             guard.discard();
         }
     }
-    Ok(executing)
+    Ok(Executing { executing, taken, held })
 }
 
 /// How the requests of a batch ended.

@@ -1,6 +1,7 @@
 //! A database, and what all connections of this process to one file share.
 
 mod lost;
+mod others;
 mod place;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use manyhands_queue::{Deadline, Queue};
-use manyhands_sqlite::locks::Holder;
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
 use crate::busy::BusyWait;
 use crate::certain::KnownSchema;
 use crate::checkpoint::Checkpointer;
+use crate::courtesy::Courtesy;
 use crate::entrance::{Entrance, is_empty};
 use crate::error::ErrorKind;
 use crate::executor::Executor;
@@ -223,6 +224,7 @@ pub(crate) struct DatabaseFile {
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
     pub(crate) holder: TurnHolder,
+    pub(crate) courtesy: Courtesy,
 }
 
 impl DatabaseFile {
@@ -261,6 +263,7 @@ impl DatabaseFile {
                 transactions: TransactionCounts::default(),
                 contention: Contention::default(),
                 holder: TurnHolder::default(),
+                courtesy: Courtesy::default(),
             })
         })
     }
@@ -400,18 +403,6 @@ impl DatabaseFile {
         Ok(queue)
     }
 
-    /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
-    /// ask: with a thousand processes that have the file open, to look costs more than a request.
-    pub(crate) fn has_foreign_connections(&self) -> bool {
-        let now_ns = self.now_ns();
-        if !is_recent(&self.foreign_ns, now_ns, limits::LOOK_EVERY) {
-            let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
-            self.foreign.store(foreign, Ordering::Relaxed);
-            self.foreign_ns.store(now_ns, Ordering::Relaxed);
-        }
-        self.foreign.load(Ordering::Relaxed)
-    }
-
     /// The executor. Only for the leader.
     pub(crate) fn executor(&self, queue: &Arc<Queue>) -> Result<ExecutorGuard<'_>, Error> {
         let mut guard = lock(&self.executor);
@@ -436,20 +427,6 @@ impl DatabaseFile {
         }
         let holder = self.lock_holder(sqlite::vfs::WRITE_LOCK_BYTE).and_then(|holder| holder.pid);
         Error::new(ErrorKind::Busy { waited, holder })
-    }
-
-    /// Who else holds the lock on this byte of the -shm file: another process, or another SQLite in this one.
-    pub(crate) fn lock_holder(&self, byte: i64) -> Option<Holder> {
-        let (device, inode) = self.shared_memory()?;
-        sqlite::locks::holder(device, inode, byte)
-    }
-
-    /// Which file the -shm file is.
-    pub(crate) fn shared_memory(&self) -> Option<FileId> {
-        let mut path = self.path.as_os_str().to_owned();
-        path.push("-shm");
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.dev(), found.ino()))
     }
 
     /// Stops all writes of this process: what the disk holds is no longer known.

@@ -5,7 +5,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step, Value};
 
 use crate::executor::{Executed, Executor, Taken};
 use crate::ids::Recorded;
-use crate::request::{Answer, Failure, Request, StatementAnswer, StatementRequest};
+use crate::request::{Answer, Counts, Failure, Request, StatementAnswer, StatementRequest};
 use crate::tables::{TableSet, has_sequence};
 
 impl Executor {
@@ -53,6 +53,16 @@ impl Executor {
         }
         self.written = self.written.and(written);
         Ok(Answer::Done(done))
+    }
+
+    /// What SQLite counts now, for a session that began when the total was `total_before`.
+    pub(crate) fn counts(&self, total_before: i64) -> Counts {
+        let total = self.connection().total_changes();
+        Counts {
+            changes: self.counters.changes(self.connection().changes(), total),
+            total_changes: total - total_before,
+            last_insert_rowid: self.connection().last_insert_rowid(),
+        }
     }
 
     fn execute_statement(

@@ -20,12 +20,13 @@ use manyhands_sqlite::{
 
 use crate::authority::{Control, authorize};
 use crate::busy::BusyWait;
+use crate::courtesy::lock_ahead;
 use crate::ids::{Again, IdFunction, Recorded, Rewriting};
 use crate::limits;
 use crate::mutex::lock;
 use crate::options::Durability;
 use crate::prepared;
-use crate::request::{self, Counts, Origin, Request, Session, StatementRequest};
+use crate::request::{self, Origin, Request, Session, StatementRequest};
 use crate::routing::{Facts, may_read_untold};
 use crate::statement_cache::StatementCache;
 use crate::tables::{TableSet, Touches, VirtualTables};
@@ -308,14 +309,31 @@ impl Executor {
     pub(crate) fn begin(&mut self, deadline: Deadline) -> Result<(), sqlite::Error> {
         // A leader that panicked left its transaction open.
         self.rollback()?;
-        self.busy.set(deadline.remaining());
-        self.internal("BEGIN IMMEDIATE")?;
+        self.take_write_lock(deadline)?;
         self.ids.leave_snapshot(true);
         self.before = self.connection.wal_index();
         self.written = TableSet::NONE;
         self.replaying = Duration::ZERO;
         self.frames.store(0, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn take_write_lock(&mut self, deadline: Deadline) -> Result<(), sqlite::Error> {
+        self.busy.set(Duration::ZERO);
+        let mut is_ahead = false;
+        loop {
+            let begun = self.internal("BEGIN IMMEDIATE");
+            self.connection.give_lock_back();
+            let Err(error) = begun else { return Ok(()) };
+            if !error.code.is_busy() || deadline.has_passed() {
+                return Err(error);
+            }
+            if is_ahead {
+                // It was another lock.
+                std::thread::sleep(limits::BUSY_SLEEP);
+            }
+            is_ahead = lock_ahead(&self.connection, deadline);
+        }
     }
 
     pub(crate) fn commit(&mut self) -> Result<(), sqlite::Error> {
@@ -463,16 +481,6 @@ impl Executor {
             known.recompilations += 1;
         }
         result
-    }
-
-    /// What SQLite counts now, for a session that began when the total was `total_before`.
-    pub(crate) fn counts(&self, total_before: i64) -> Counts {
-        let total = self.connection.total_changes();
-        Counts {
-            changes: self.counters.changes(self.connection.changes(), total),
-            total_changes: total - total_before,
-            last_insert_rowid: self.connection.last_insert_rowid(),
-        }
     }
 }
 

@@ -54,6 +54,7 @@ mod write;
 mod request;
 mod commit;
 mod batch;
+mod courtesy;
 mod executor;
 mod authority;
 mod execute;

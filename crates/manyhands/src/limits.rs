@@ -67,6 +67,13 @@ pub(crate) const NEAR: u64 = 16;
 /// shorter than the program's own transaction, longer than a scheduler's tick at idle.
 pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 
+/// How many tries for the write lock follow each other before a leader sleeps for a moment ([`COURTESY_STEP`]), and for how long
+/// in its wait: a program that writes one commit after the other leaves the lock free for some microseconds between two of
+/// them. Who shares its processor meets that moment when it wakes up.
+pub(crate) const BUSY_TRIES: u32 = 32;
+/// See [`BUSY_TRIES`].
+pub(crate) const BUSY_TRIES_FOR: Duration = Duration::from_millis(50);
+
 /// The largest values that a statement is kept back with until its transaction commits.
 pub(crate) const CERTAIN_BYTES_MAX: usize = 64 << 10;
 
@@ -104,15 +111,34 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// process opens another, or ends.
 pub(crate) const LOOK_BEFORE_CLOSING: Duration = Duration::from_secs(1);
 
-/// Which part of the time the write lock is left free while another SQLite program has the database
-/// open: that program polls, some 58 times in its usual five seconds, so one in five tries must
-/// succeed for all of its writes to.
+/// How long the leaders of a process hold the write lock, batch after batch, before they leave it free for other SQLite
+/// programs that have the database open: less than such a program sleeps when it has met the lock for the first time.
+pub(crate) const COURTESY_QUANTUM: Duration = Duration::from_micros(450);
+
+/// Which part of that time it is left free while nobody else is known to write: a program that polls, some 58 times in its
+/// usual five seconds, must succeed with one in five tries for all of its writes to.
 pub(crate) const COURTESY_DIVISOR: u32 = 4;
 
-/// The shortest and the longest of these free times. A sleep shorter than the first is not slept.
-pub(crate) const COURTESY_MIN: Duration = Duration::from_micros(100);
-/// See [`COURTESY_MIN`].
+/// How long it is left free for a program that writes one commit after the other, as a multiple of the time in which it was
+/// held: between batches it is free as well, and that program asleep.
+pub(crate) const COURTESY_SHARE: f32 = 2.5;
+
+/// How long it is left free at least for a program that has committed before to come again: SQLite sleeps a millisecond
+/// when it has met the lock for the first time.
+pub(crate) const COURTESY_ARRIVAL: Duration = Duration::from_micros(1200);
+
+/// How often it is left free in vain for a program that has committed before, each time twice as long, until nobody is
+/// believed to write any more.
+pub(crate) const COURTESY_PATIENCE: u32 = 4;
+
+/// The longest of these free times.
 pub(crate) const COURTESY_MAX: Duration = Duration::from_millis(50);
+
+/// How often it is looked meanwhile whether it has committed, and for how long it must not have to be taken for one that
+/// has nothing more to write.
+pub(crate) const COURTESY_STEP: Duration = Duration::from_micros(20);
+/// See [`COURTESY_STEP`].
+pub(crate) const COURTESY_QUIET: Duration = Duration::from_micros(500);
 
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;

@@ -4,14 +4,15 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{Lead, Queue, crash};
+use manyhands_queue::{Deadline, Lead, Queue, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
-use crate::batch;
 use crate::connection::Connection;
+use crate::courtesy::{be_courteous, lock_ahead};
 use crate::database::{DatabaseFile, FileId};
 use crate::ids::{InsertWithIds, Recorded, Rewriting};
+use crate::limits;
 use crate::prepared::{self, Prepared};
 use crate::recent;
 use crate::registry::FileHandle;
@@ -31,7 +32,14 @@ impl Connection {
         self.know_tables(prepared);
         let outside = self.sqlite().is_autocommit();
         let before = prepared.facts.silent.then(|| self.schema_number());
+        let locks = outside && self.lock_ahead_of_others(prepared);
+        if locks {
+            self.turn_taken = Instant::now();
+        }
         let result = self.step(prepared, values);
+        if locks {
+            self.sqlite().give_lock_back();
+        }
         let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
         let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
         if !outside && result.is_err() && !self.sqlite().writes() {
@@ -51,6 +59,18 @@ impl Connection {
         }
         self.let_go_after_transaction();
         result
+    }
+
+    /// Takes SQLite's write lock for a statement that begins a transaction with it, if another program may commit again and
+    /// again. SQLite waits for it otherwise.
+    fn lock_ahead_of_others(&self, prepared: &Prepared) -> bool {
+        let Some(file) = &self.file else { return false };
+        if prepared.compiled.read_only || !self.holds(file.id()) || !file.has_foreign_connections()
+        {
+            return false;
+        }
+        let patience = self.settings.timeout.min(limits::BUSY_TRIES_FOR);
+        lock_ahead(self.sqlite(), Deadline::after(patience))
     }
 
     pub(crate) fn schema_number(&self) -> Option<i64> {
@@ -150,7 +170,9 @@ impl Connection {
         }
         crash::point("turn-committed");
         self.expire_blobs_of_transaction();
+        let taken = self.sqlite().fork_status().locked;
         self.note_turn_commit();
+        let held = self.turn_taken.elapsed();
         if let Some(file) = &self.file {
             let main = self.turns.iter().find(|(id, _)| *id == file.id());
             // A statement that still reads holds its snapshot, and with it the WAL.
@@ -161,8 +183,9 @@ impl Connection {
                 let others = lead.next(None).is_some();
                 file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
             }
-            if self.turns.iter().any(|(_, lead)| lead.next(None).is_some()) {
-                batch::be_courteous(file, self.turn_taken);
+            let others_wait = self.turns.iter().any(|(_, lead)| lead.next(None).is_some());
+            if others_wait && file.has_foreign_connections() {
+                be_courteous(file, &file.queue(), self.sqlite(), taken, held);
             }
         }
         self.release_turns();

@@ -3,6 +3,7 @@
 mod foreign_connection;
 mod fork;
 mod fork_vfs;
+mod lock_ahead;
 mod mapped_file;
 mod parking;
 mod refused_commit;

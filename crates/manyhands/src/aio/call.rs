@@ -195,7 +195,8 @@ impl Calls {
         let in_turn = move |worker: &mut Worker| {
             if call.deadline.has_passed() {
                 let leader = file.and_then(|file| file.queue().leader());
-                let error = ErrorKind::TimedOut { waited: call.began.elapsed(), leader, ahead: 0 };
+                let waited = call.began.elapsed();
+                let error = ErrorKind::TimedOut { waited, leader, here: None, ahead: 0 };
                 call.answer(Err(Error::new(error)));
             } else {
                 call.execute(worker);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Database;
 use crate::observe::{Counted, Seen};
+use crate::request::Counts;
 
 /// A request comes through shared memory. It gets no statement of the executor's own, whatever its text.
 #[test]

@@ -1,7 +1,8 @@
 //! A wait has an order, a deadline, and a way out; and when it fails it says who was in the way.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use manyhands::{Connection, Cursor, Database, Error, params};
@@ -509,5 +510,46 @@ fn more_clients_than_slots() {
         });
         assert_eq!(items(&mut holder), CLIENTS as i64);
         stage::assert_sound(&stage.path());
+    });
+}
+
+/// Another SQLite program writes one commit after the other, and so do our threads, alone or in transactions: both go on. Ours met the lock
+/// in one of twenty tries, and theirs could wait for ever.
+#[test]
+fn a_program_that_polls_and_a_queue_share_the_lock() {
+    const COMMITS: usize = 300;
+    in_time(|| {
+        for begin in ["", "BEGIN IMMEDIATE"] {
+            let stage = Stage::new();
+            let database = stage.database_with_items();
+            let (path, over) = (stage.path(), AtomicBool::new(false));
+            let ours = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let mut connection = connect(&database);
+                        while !over.load(Ordering::Relaxed) {
+                            let sql = [begin, INSERT, if begin.is_empty() { "" } else { "COMMIT" }];
+                            sql.iter()
+                                .filter(|sql| !sql.is_empty())
+                                .for_each(|sql| execute(&mut connection, sql));
+                            ours.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                until("they write", || ours.load(Ordering::Relaxed) > 10);
+                let before = ours.load(Ordering::Relaxed);
+                let mut shell = Command::new("sqlite3");
+                let script = format!("{INSERT};").repeat(COMMITS);
+                let done = shell.args(["-cmd", ".timeout 20000"]).arg(&path).arg(script).output();
+                let done = done.expect("the shell runs");
+                assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+                over.store(true, Ordering::Relaxed);
+                let meanwhile = ours.load(Ordering::Relaxed) - before;
+                assert_ne!(meanwhile, 0, "{begin}: ours made no commit");
+            });
+            let all = ours.load(Ordering::Relaxed) + COMMITS;
+            assert_eq!(items(&mut connect(&database)) as usize, all);
+        }
     });
 }

@@ -1,0 +1,38 @@
+//! Who else has the file open.
+
+use core::sync::atomic::Ordering;
+use std::os::unix::fs::MetadataExt;
+
+use manyhands_sqlite as sqlite;
+use manyhands_sqlite::locks::Holder;
+
+use super::{DatabaseFile, FileId, is_recent};
+use crate::limits;
+
+impl DatabaseFile {
+    /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
+    /// ask: with a thousand processes that have the file open, to look costs more than a request.
+    pub(crate) fn has_foreign_connections(&self) -> bool {
+        let now_ns = self.now_ns();
+        if !is_recent(&self.foreign_ns, now_ns, limits::LOOK_EVERY) {
+            let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
+            self.foreign.store(foreign, Ordering::Relaxed);
+            self.foreign_ns.store(now_ns, Ordering::Relaxed);
+        }
+        self.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Who else holds the lock on this byte of the -shm file: another process, or another SQLite in this one.
+    pub(crate) fn lock_holder(&self, byte: i64) -> Option<Holder> {
+        let (device, inode) = self.shared_memory()?;
+        sqlite::locks::holder(device, inode, byte)
+    }
+
+    /// Which file the -shm file is.
+    pub(crate) fn shared_memory(&self) -> Option<FileId> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push("-shm");
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.dev(), found.ino()))
+    }
+}
