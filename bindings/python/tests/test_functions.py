@@ -397,3 +397,16 @@ def test_every_name_of_the_standard_module_is_there():
     assert names - gone - set(dir(manyhands)) - {"version", "version_info"} == set()
     codes = [name for name in names if name.startswith("SQLITE_")]
     assert [name for name in codes if getattr(manyhands, name) != getattr(sqlite3, name)] == []
+
+
+def test_a_new_database_is_made_without_a_word_to_the_application(path):
+    """Its first write switches it to WAL mode, which the application has not asked for."""
+    connection = manyhands.connect(path, isolation_level=None)
+    traced, asked = [], []
+    connection.set_trace_callback(traced.append)
+    connection.set_authorizer(lambda *question: asked.append(question[0]) or manyhands.SQLITE_OK)
+    connection.execute("CREATE TABLE t (n)")
+    connection.execute("INSERT INTO t VALUES (1)")
+    assert traced == ["CREATE TABLE t (n)", "INSERT INTO t VALUES (1)"]
+    assert manyhands.SQLITE_PRAGMA not in asked
+    connection.close()

@@ -120,6 +120,7 @@ impl Connection {
 
     /// Others may open it at this moment, whatever the connection's own patience.
     fn patiently<T>(&self, work: impl FnOnce(&sqlite::Connection) -> T) -> T {
+        let _own = self.own_statements();
         self.open().wait.set(self.settings.timeout.max(limits::JOIN_PATIENCE));
         let done = work(self.sqlite());
         self.open().wait.set(self.settings.timeout);
@@ -140,6 +141,7 @@ impl Connection {
         if !self.settings.label.is_empty() {
             file.queue().introduce(&self.settings.label);
         }
+        let _own = self.own_statements();
         let open = self.open_mut();
         open.take_over_checkpoints();
         open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
