@@ -225,9 +225,10 @@ impl Region {
         if self.is_inherited() || self.lost.load(Ordering::Relaxed) {
             return !self.is_inherited();
         }
-        let is_ours =
-            |found: std::fs::Metadata| (found.dev(), found.ino()) == (self.device, self.inode);
-        let is_lost = !self.file.metadata().is_ok_and(is_ours);
+        let is_lost = match self.file.metadata() {
+            Ok(found) => (found.dev(), found.ino()) != (self.device, self.inode),
+            Err(error) => error.raw_os_error() == Some(libc::EBADF),
+        };
         if is_lost && !self.lost.swap(true, Ordering::Relaxed) {
             self.file.abandon();
         }

@@ -383,12 +383,13 @@ impl DatabaseFile {
         if queue.is_sound() {
             return Ok(queue);
         }
+        // Not below: it looks at the queue, too.
+        if self.is_lost() {
+            return Err(self.lost_error());
+        }
         let mut place = self.queue.write().unwrap_or_else(PoisonError::into_inner);
         if place.is_sound() {
             return Ok(Arc::clone(&place));
-        }
-        if self.is_lost() {
-            return Err(self.lost_error());
         }
         // The same for all, whatever was written over: who joins does not take it for another version's.
         place.retire();

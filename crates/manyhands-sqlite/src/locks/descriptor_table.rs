@@ -37,8 +37,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use libc::c_int;
 
 use super::managed_file::{
-    FileIdentity, identity_of, is_regular, may_access, may_be_managed, names, status_of_descriptor,
-    status_of_path,
+    FileIdentity, identity_of, is_gone, is_regular, may_access, may_be_managed, names,
+    status_of_descriptor, status_of_path,
 };
 use super::record_lock::{self, ByteRange, Conflict};
 use super::system_calls::{raw_close, raw_open};
@@ -80,8 +80,7 @@ pub(super) fn canonical(descriptor: RawFd) -> Option<RawFd> {
 pub(super) fn is_sound(canonical: RawFd) -> bool {
     let inode = usize::try_from(canonical).ok().and_then(|number| INODES.get(number));
     inode.is_some_and(|inode| {
-        status_of_descriptor(canonical)
-            .is_ok_and(|status| status.st_ino == inode.load(Ordering::Relaxed))
+        !is_gone(canonical, |status| status.st_ino == inode.load(Ordering::Relaxed))
     })
 }
 

@@ -70,6 +70,14 @@ pub(super) fn names(descriptor: RawFd, file: FileIdentity) -> bool {
     identity_of(descriptor).is_ok_and(|now| now == file)
 }
 
+/// True when the descriptor was closed, or another file has its number. An error that says neither is no such sign.
+pub(super) fn is_gone(descriptor: RawFd, is_it: impl FnOnce(&libc::stat) -> bool) -> bool {
+    match status_of_descriptor(descriptor) {
+        Ok(status) => !is_it(&status),
+        Err(error) => error.raw_os_error() == Some(libc::EBADF),
+    }
+}
+
 pub(super) fn is_regular(status: &libc::stat) -> bool {
     status.st_mode & libc::S_IFMT == libc::S_IFREG
 }

@@ -13,13 +13,18 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::managed_file::{FileIdentity, names, status_of_path};
+use super::super::managed_file::{FileIdentity, is_gone, names, status_of_path};
 use super::super::system_calls::{raw_close, raw_open};
 use super::super::{fork, record_lock};
 use super::{DESCRIPTOR_MIN, ManagedFile, NONE, Role, Table, set_canonical, set_lost};
 
 /// A file was lost, once: until then nobody looks for it.
 static ANY_LOST: AtomicBool = AtomicBool::new(false);
+
+/// True when the descriptor does not lead to its file any more.
+fn has_gone(number: RawFd, identity: FileIdentity) -> bool {
+    is_gone(number, |status| FileIdentity::of(status) == identity)
+}
 
 /// How often the descriptors of this file were lost.
 pub(in super::super) fn losses(identity: FileIdentity) -> u64 {
@@ -84,7 +89,8 @@ impl Table {
 
     /// Looks whether the descriptor with the locks of a file that is about to be opened is there.
     pub(super) fn look_for_loss(&mut self, identity: FileIdentity) {
-        let is_lost = |file: &ManagedFile| file.live_count > 0 && !names(file.canonical, identity);
+        let is_lost =
+            |file: &ManagedFile| file.live_count > 0 && has_gone(file.canonical, identity);
         if self.files.get(&identity).is_some_and(is_lost) {
             self.find_lost(NONE);
         }
@@ -107,7 +113,7 @@ impl Table {
     fn find_lost(&mut self, reused: RawFd) {
         for identity in self.files.keys().copied().collect::<Vec<_>>() {
             let Some(file) = self.files.get(&identity) else { continue };
-            let is_gone = |number: RawFd| number == reused || !names(number, identity);
+            let is_gone = |number: RawFd| number == reused || has_gone(number, identity);
             let gone: Vec<_> =
                 file.descriptors.iter().copied().filter(|number| is_gone(*number)).collect();
             let in_use = file.live_count > 0
@@ -142,7 +148,7 @@ impl Table {
         ANY_LOST.store(true, Ordering::Release);
         let mut kept = Vec::new();
         for number in file.descriptors {
-            let is_there = number != reused && names(number, identity);
+            let is_there = number != reused && !has_gone(number, identity);
             if is_there && number == file.canonical {
                 record_lock::release_all(number);
             }
