@@ -126,7 +126,8 @@ impl Connection {
     #[pyo3(signature = (
         database, timeout = Choice::Open, detect_types = 0, isolation_level = IsolationLevel::Unnamed, check_same_thread = true,
         factory = None, cached_statements = 128, uri = false, *, autocommit = Autocommit(Autocommit::LEGACY), label = Choice::Open,
-        durability = Choice::Open, transaction_mode = Choice::Open, wal_bytes_limit = Choice::Open, durability_min = Choice::Open
+        durability = Choice::Open, transaction_mode = Choice::Open, wal_bytes_limit = Choice::Open, durability_min = Choice::Open,
+        journal = Choice::Open
     ))]
     #[expect(clippy::too_many_arguments, reason = "the standard module's")]
     fn __init__(
@@ -145,6 +146,7 @@ impl Connection {
         transaction_mode: Choice<String>,
         wal_bytes_limit: Choice<Option<u64>>,
         durability_min: Choice<String>,
+        journal: Choice<String>,
     ) -> PyResult<()> {
         let _ = factory;
         let py = slf.py();
@@ -157,6 +159,7 @@ impl Connection {
             durability_min,
             transaction_mode,
             wal_bytes_limit,
+            journal,
         };
         let options = Options::new(arguments, &path, uri)?;
         let immediate = options.transaction_mode == TransactionMode::Immediate;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use manyhands::{Builder, Durability, TransactionMode};
+use manyhands::{Builder, Durability, Journal, TransactionMode};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -34,6 +34,7 @@ pub(crate) struct Arguments {
     pub(crate) durability_min: Choice<String>,
     pub(crate) transaction_mode: Choice<String>,
     pub(crate) wal_bytes_limit: Choice<Option<u64>>,
+    pub(crate) journal: Choice<String>,
 }
 
 /// What was chosen. `None` stands for the engine's default.
@@ -43,6 +44,7 @@ pub(crate) struct Options {
     durability: Option<Durability>,
     durability_min: Option<Durability>,
     wal_bytes_limit: Option<u64>,
+    journal: Option<Journal>,
     pub(crate) transaction_mode: TransactionMode,
 }
 
@@ -82,6 +84,13 @@ impl Options {
                 |text| text.parse().ok().map(Some),
                 |limit| Some(limit.unwrap_or(u64::MAX)),
             )?,
+            journal: places.find(
+                "journal",
+                "'wal' or 'keep'",
+                arguments.journal,
+                Some,
+                |text| journal_of(&text),
+            )?,
             transaction_mode: places
                 .find(
                     "transaction_mode",
@@ -107,6 +116,7 @@ impl Options {
         }
         builder
             .label(self.label.unwrap_or_default())
+            .journal(self.journal.unwrap_or_default())
             .wal_bytes_limit(self.wal_bytes_limit.unwrap_or(u64::MAX))
             .transaction_mode(self.transaction_mode)
     }
@@ -121,6 +131,14 @@ fn durability_of(text: &str) -> Option<Durability> {
     match text {
         "full" => Some(Durability::Full),
         "normal" => Some(Durability::Normal),
+        _ => None,
+    }
+}
+
+fn journal_of(text: &str) -> Option<Journal> {
+    match text {
+        "wal" => Some(Journal::Wal),
+        "keep" => Some(Journal::Keep),
         _ => None,
     }
 }

@@ -145,12 +145,13 @@ def test_each_option_can_be_said_in_each_place(path, monkeypatch, place):
         "transaction_mode": "IMMEDIATE",
         "durability": "some",
         "durability_min": "none",
+        "journal": "delete",
         "timeout": "soon",
         "wal_bytes_limit": "many",
     }.items():
         with pytest.raises(ValueError, match=f"(the URI's {name}|MANYHANDS_{name.upper()}) must be "):
             connect(name, value)
-    for name, value in {"durability_min": "full", "wal_bytes_limit": "100000000"}.items():
+    for name, value in {"durability_min": "full", "journal": "keep", "wal_bytes_limit": "100000000"}.items():
         connect(name, value).close()
 
 

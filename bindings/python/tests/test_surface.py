@@ -327,6 +327,7 @@ def test_a_batch_is_all_or_none_and_returns_what_each_did(connection):
         {"timeout": float("inf")},
         {"durability": "off"},
         {"durability_min": "off"},
+        {"journal": "delete"},
         {"transaction_mode": "BEGIN"},
         {"isolation_level": "never"},
         {"autocommit": 2},

@@ -196,6 +196,21 @@ def test_synchronous_is_each_connections_own(path, durability):
     other.close()
 
 
+def test_a_database_keeps_its_journal_mode_where_it_is_told_to(path):
+    """To open it switches it to WAL, which its other users may not expect."""
+    stock = sqlite3.connect(path)
+    stock.execute("CREATE TABLE t (a)")
+    connection = connect(path, journal="keep")
+    connection.execute("INSERT INTO t VALUES (1)")
+    assert stock.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (1,)
+    connection.close()
+    connect(path).close()
+    assert stock.execute("SELECT count(*) FROM t").fetchone() == (1,)
+    assert stock.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    stock.close()
+
+
 @pytest.mark.parametrize("mode", ["auto", "immediate"])
 def test_64_threads_with_implicit_transactions_meet_no_error(path, mode):
     """Read, compute, write back, commit: with sqlite3 this fails within milliseconds."""

@@ -18,7 +18,7 @@ use crate::busy::BusyWait;
 use crate::certain::KnownSchema;
 use crate::checkpoint::Checkpointer;
 use crate::courtesy::Courtesy;
-use crate::entrance::{Entrance, is_empty};
+use crate::entrance::{Entrance, is_empty, journal_mode};
 use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::holder::TurnHolder;
@@ -27,7 +27,7 @@ use crate::ids::Counted;
 use crate::joining::{FirstConnection, Opener, join};
 use crate::limits;
 use crate::mutex::lock;
-use crate::options::{Builder, Settings};
+use crate::options::{Builder, Journal, Settings};
 use crate::registry::{self, FileHandle, Users};
 use crate::retry::Contention;
 use crate::stats::TransactionCounts;
@@ -130,8 +130,10 @@ impl Database {
                 "the URI says `nolock=1`, and what many write needs locks: leave it out, or add `mode=ro` to read only",
             ));
         }
-        if is_empty(&path) {
-            self.entrance = Some(Arc::new(Entrance::new(path, self.settings.timeout)));
+        BusyWait::install(&connection, self.settings.timeout);
+        let keeps = self.settings.journal == Journal::Keep;
+        if is_empty(&path) || keeps && journal_mode(&connection)? != "wal" {
+            self.entrance = Some(Arc::new(Entrance::new(path, &self.settings)));
             return Ok(None);
         }
         let is_plain = self.mode == OpenMode::ReadWriteCreate && !self.uri;
@@ -162,6 +164,12 @@ impl Database {
         };
         let open = file.connect(&self.settings)?;
         Ok(Connection::new(open, Some(file.clone()), self.settings.clone()))
+    }
+
+    /// False for a database that has no queue, and never will.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn may_have_a_queue(&self) -> bool {
+        self.file.is_some() || self.entrance.is_some()
     }
 
     /// Makes an empty database, for who needs the queue.
@@ -293,6 +301,7 @@ impl DatabaseFile {
         // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
         // else. What fails here fails there again, and is told there.
         open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
+        self.share_with_group();
         // Not before: were it the last one, SQLite would remove the WAL, which the new one would make again.
         drop(first);
         Ok(open)

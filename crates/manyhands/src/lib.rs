@@ -124,7 +124,7 @@ pub use manyhands_sqlite::{
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use new_rowid::foreign_text;
-pub use options::{Builder, Durability, TransactionMode};
+pub use options::{Builder, Durability, Journal, TransactionMode};
 pub use request::Counts as SessionCounts;
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;

@@ -106,6 +106,9 @@ pub(crate) const FATE_TIME_MAX: Duration = Duration::from_secs(5);
 /// database and the queue file are still where they were.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// How often a connection to a database without a queue looks whether there is something to join.
+pub(crate) const LOOK_INSIDE_EVERY: Duration = Duration::from_millis(20);
+
 /// How long ago the database was last seen in its place when closing looks again. One that was deleted or
 /// replaced later than that, and just before the last connection to it was closed, keeps its disk space until the
 /// process opens another, or ends.

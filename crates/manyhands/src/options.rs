@@ -26,6 +26,17 @@ impl Durability {
     }
 }
 
+/// What becomes of a database that is in another journal mode than WAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Journal {
+    /// It is switched to WAL mode when it is opened, and stays so.
+    #[default]
+    Wal,
+    /// It stays as it is. Until somebody switches it, by `PRAGMA journal_mode = WAL`, it is plain SQLite's: no queue, no file
+    /// beside it, and `database is locked` where SQLite says so.
+    Keep,
+}
+
 /// What a plain `BEGIN`, or `BEGIN DEFERRED`, means. `BEGIN CONCURRENT` is optimistic and `BEGIN IMMEDIATE`
 /// holds its turn, whatever is chosen here. With a timeout of 0 a plain `BEGIN` is SQLite's own: the first
 /// write takes its turn, or fails at once.
@@ -78,6 +89,7 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     /// What no connection goes below.
     pub(crate) durability_min: Durability,
+    pub(crate) journal: Journal,
     pub(crate) timeout: Duration,
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
@@ -93,6 +105,7 @@ impl Builder {
             settings: Settings {
                 durability: Durability::Full,
                 durability_min: Durability::Normal,
+                journal: Journal::Wal,
                 timeout: limits::TIMEOUT,
                 foreign_keys: false,
                 label: String::new(),
@@ -127,6 +140,12 @@ impl Builder {
     /// ```
     pub fn durability_min(mut self, durability: Durability) -> Builder {
         self.settings.durability_min = durability;
+        self
+    }
+
+    /// What becomes of a database that is in another journal mode than WAL. Default: [`Journal::Wal`].
+    pub fn journal(mut self, journal: Journal) -> Builder {
+        self.settings.journal = journal;
         self
     }
 

@@ -98,6 +98,17 @@ impl Connection {
         Ok(prepared)
     }
 
+    /// Takes over the level that the connection had while the database was SQLite's alone.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub(crate) fn take_over_level(&mut self, level: i64) -> Result<(), Error> {
+        if level != self.settings.durability.level() {
+            self.set_level("main".to_string(), level)?;
+        }
+        Ok(())
+    }
+
     fn tell_level(&self, schema: &str, prepared: Box<Prepared>) -> Result<Box<Prepared>, Error> {
         let Some(level) = self.synchronous.get(schema) else { return Ok(prepared) };
         let mut answer = self.compile_in_place(&format!("SELECT {level} AS synchronous"))?;

@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         transaction_mode: str = "auto",
         wal_bytes_limit: Optional[int] = None,
         durability_min: str = "normal",
+        journal: str = "wal",
     ) -> Connection: ...
 
     @overload
@@ -143,7 +144,7 @@ def connect(*args: Any, **kwargs: Any) -> Any:
     :param autocommit: ``LEGACY_TRANSACTION_CONTROL``: as ``isolation_level`` says. ``True``: SQLite's own
         autocommit. ``False``: a transaction is always open.
 
-    And five that ``sqlite3`` does not have:
+    And six that ``sqlite3`` does not have:
 
     :param label: a name for the connection, shown to others who wait for it: up to 40 bytes.
     :param durability: what a write survives when its call has returned: ``"full"``, also a power cut;
@@ -159,6 +160,8 @@ def connect(*args: Any, **kwargs: Any) -> Any:
         Each process that writes needs the limit. Default: ``None``, none.
     :param durability_min: what a write survives at least, whatever ``PRAGMA synchronous`` says: ``"full"`` or
         ``"normal"``.
+    :param journal: what becomes of a database that is in another journal mode than WAL. ``"wal"``: it is switched;
+        ``"keep"``: it stays as it is, and is plain SQLite's until somebody switches it.
 
     These, and ``timeout``, may also be parameters of a ``file:`` URI (``file:app.db?transaction_mode=immediate``),
     which are heard before the arguments; and, for a program that cannot be changed, variables of the environment,

@@ -81,7 +81,7 @@ pub(crate) type Reply<T> = oneshot::Sender<thread::Result<T>>;
 impl Calls {
     pub(crate) fn new(database: &Database) -> Result<Arc<Calls>, Error> {
         database.enter()?;
-        if database.file().is_none() && database.mode != OpenMode::ReadOnly {
+        if !database.may_have_a_queue() && database.mode != OpenMode::ReadOnly {
             return Err(Error::refused(
                 "an async database is a file that many connections write: this one is in memory, temporary, \
                  or can only be read; open the last with `read_only(true)`",

@@ -10,6 +10,25 @@ use super::{DatabaseFile, FileId, is_recent};
 use crate::limits;
 
 impl DatabaseFile {
+    /// Gives the -wal and -shm files to the group of the database, where its members may write: SQLite gives them its
+    /// mode, and its owner and group only where it runs as root. The database's owner could not write otherwise when
+    /// another member of the group was first. Who is not of the group, or does not own the files, may not.
+    pub(crate) fn share_with_group(&self) {
+        const GROUP_WRITES: u32 = 0o020;
+        let Ok(found) = std::fs::metadata(&self.path) else { return };
+        if found.mode() & GROUP_WRITES == 0 {
+            return;
+        }
+        for suffix in ["-shm", "-wal"] {
+            let mut path = self.path.as_os_str().to_owned();
+            path.push(suffix);
+            // Not where a link leads to.
+            if std::fs::symlink_metadata(&path).is_ok_and(|it| it.gid() != found.gid()) {
+                let _ = std::os::unix::fs::lchown(&path, None, Some(found.gid()));
+            }
+        }
+    }
+
     /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
     /// ask: with a thousand processes that have the file open, to look costs more than a request.
     pub(crate) fn has_foreign_connections(&self) -> bool {

@@ -1,15 +1,18 @@
 //! What it takes to have a database open, and to open it: time, descriptors, room on the disk.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use manyhands::{Connection, Database, params};
+use manyhands::{Connection, Database, Journal, params};
 
 use crate::stage::{
     self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, say, shell,
+    until,
 };
 
 /// The part of an actor: opens and closes a database again and again, and never waits for a lock.
@@ -255,5 +258,101 @@ fn a_process_has_thousands_of_databases() {
     let stage = Stage::without_disk();
     let actor = Actor::start("open many", stage.directory());
     assert_eq!(actor.hear(), "0 kept");
+    assert!(actor.end().success());
+}
+
+/// To open a database that is not in WAL mode switches it, which others who use it may not expect. Who says so leaves it as it
+/// is: plain SQLite, until somebody has switched it.
+#[test]
+fn a_database_may_keep_its_journal_mode() {
+    let stage = Stage::new();
+    shell(&stage.path(), ITEM);
+    let keep = || Database::builder(stage.path()).journal(Journal::Keep).open().expect("opens");
+    let database = keep();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    let answer = |connection: &mut Connection, sql: &str| {
+        let rows = connection.query(sql, params![]).expect(sql);
+        rows[0].values()[0].clone()
+    };
+    execute(&mut one, INSERT);
+    execute(&mut other, "BEGIN");
+    execute(&mut other, INSERT);
+    execute(&mut other, "COMMIT");
+    other.batch(&[(INSERT, params![]), (INSERT, params![])]).expect("a batch");
+    assert_eq!((items(&mut one), items(&mut other)), (4, 4));
+    assert_eq!(answer(&mut one, "PRAGMA journal_mode = MEMORY"), "memory".to_string().into());
+    assert_eq!(shell(&stage.path(), "PRAGMA journal_mode"), "delete");
+    assert!(database.statistics().is_none() && !stage.beside("-hands").exists());
+    execute(&mut one, "PRAGMA synchronous = OFF");
+
+    assert_eq!(answer(&mut one, "PRAGMA journal_mode = WAL"), "wal".to_string().into());
+    until("they join", || {
+        (items(&mut one), items(&mut other)) == (4, 4) && database.statistics().is_some()
+    });
+    for connection in [&mut one, &mut other] {
+        until("each joins", || {
+            execute(connection, "BEGIN IMMEDIATE");
+            let holds = connection.holds_turn();
+            execute(connection, "ROLLBACK");
+            holds
+        });
+    }
+    assert_eq!(number(&mut one, "PRAGMA synchronous"), 0);
+    assert_eq!(number(&mut other, "PRAGMA synchronous"), 2);
+    assert_eq!(answer(&mut one, "PRAGMA journal_mode = MEMORY"), "wal".to_string().into());
+    execute(&mut one, INSERT);
+    assert_eq!(items(&mut other), 5);
+    assert!(keep().statistics().is_some(), "who opens it next finds it in WAL mode");
+    drop((one, other, database));
+    assert!(keep().statistics().is_some());
+
+    let stage = Stage::new();
+    let database = Database::builder(stage.path()).journal(Journal::Keep).open().expect("opens");
+    execute(&mut connect(&database), ITEM);
+    assert_eq!(shell(&stage.path(), "PRAGMA journal_mode"), "delete");
+}
+
+/// The part of an actor: writes, and says whose the files are.
+pub fn write_for_the_group(path: &Path) {
+    let connection = write_a_little(path);
+    for suffix in ["", "-wal", "-shm", "-hands"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        let found = fs::metadata(file).expect("a file");
+        say(&format!("{} {:o}", found.gid(), found.mode() & 0o777));
+    }
+    drop(connection);
+}
+
+/// Who writes to a database of his group leaves no file there that the others of the group cannot write: SQLite makes -wal and
+/// -shm in the group of the process.
+#[test]
+fn what_lies_beside_a_database_is_of_its_group() {
+    let stage = Stage::new();
+    let place = stage.directory().join("place");
+    fs::create_dir(&place).expect("makes a directory");
+    let path = place.join("app.db");
+    shell(&path, "PRAGMA journal_mode = WAL; PRAGMA user_version = 1");
+    let is_root = fs::metadata(&path).expect("a file").uid() == 0;
+    let group = if is_root { 4321 } else { fs::metadata(&path).expect("a file").gid() };
+    for (file, mode) in [(&place, 0o770), (&path, 0o660)] {
+        std::os::unix::fs::chown(file, None, Some(group)).expect("changes the group");
+        fs::set_permissions(file, PermissionsExt::from_mode(mode)).expect("changes the mode");
+    }
+    fs::set_permissions(stage.directory(), PermissionsExt::from_mode(0o755)).expect("the mode");
+    let part = "write for the group";
+    let actor = if is_root {
+        // Where nobody may execute it.
+        let program = stage.directory().join("engine");
+        fs::copy(std::env::current_exe().expect("this binary"), &program).expect("copies");
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--groups=4321"]).arg(program);
+        Actor::start_by(command, part, &path)
+    } else {
+        Actor::start(part, &path)
+    };
+    for suffix in ["", "-wal", "-shm", "-hands"] {
+        assert_eq!(actor.hear(), format!("{group} 660"), "{suffix}");
+    }
     assert!(actor.end().success());
 }

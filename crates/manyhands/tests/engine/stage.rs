@@ -251,6 +251,7 @@ fn an_actor_plays_its_part() {
         "open at once" => crate::surroundings::open_at_once(&path),
         "open without waiting" => crate::opening::open_without_waiting(&path),
         "count descriptors" => crate::opening::count_descriptors(&path),
+        "write for the group" => crate::opening::write_for_the_group(&path),
         "make it first" => crate::opening::make_it_first(&path),
         "open many" => crate::opening::open_many(&path),
         "add ones" => crate::disposable::add_ones(&path),

@@ -30,6 +30,10 @@ _OPTIONS: Dict[str, Dict[str, Any]] = {
         "choices": ["full", "normal"],
         "help": "the same, whatever PRAGMA synchronous says (default: normal)",
     },
+    "journal": {
+        "choices": ["wal", "keep"],
+        "help": "what becomes of a database in another journal mode than WAL: it is switched, or stays (default: wal)",
+    },
     "label": {"help": "a name for the program, shown to others who wait for it"},
     "wal-bytes-limit": {
         "type": int,

@@ -28,6 +28,8 @@ What ``OPTIONS`` may hold besides what Django's SQLite backend takes:
 ``wal_bytes_limit``
     How many bytes of the WAL a reader that does not end may keep from being reused before writers wait for
     it, and are told who it is: ``None``, no limit, by default.
+``journal``
+    ``"keep"`` leaves a database that is in another journal mode than WAL as it is: plain SQLite. ``"wal"`` by default.
 ``timeout``
     How many seconds a writer waits for its turn: 5 by default.
 

@@ -31,7 +31,7 @@ from sqlalchemy.util import await_only
 from ..dbapi2 import Connection as NativeConnection
 
 # Keywords of connect() that a URL may carry, besides those of the stock dialect.
-_URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode", "wal_bytes_limit")
+_URL_KEYWORDS = ("label", "durability", "durability_min", "transaction_mode", "wal_bytes_limit", "journal")
 
 # Levels whose transactions the dialect begins itself, before their first statement, as blocks of the driver: once an
 # error has ended one, nothing is executed before its rollback.
