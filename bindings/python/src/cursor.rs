@@ -237,6 +237,9 @@ impl Cursor {
             connection.get().counting.note_question(state.executed_by);
             (connection.clone_ref(py), outcome)
         };
+        if outcome.get().is_none() && connection.get().check_open().is_ok() {
+            connection.get().call_engine_from_any_thread(py, Engine::settle)?;
+        }
         let rowid = match connection.get().check_open() {
             Ok(()) => connection.get().call_from_any_thread(py, |engine| {
                 outcome.get().map(|outcome| engine.last_insert_rowid_of(outcome)).transpose()

@@ -38,7 +38,9 @@ struct Write {
 }
 
 impl Engine {
-    pub(crate) fn new(connection: manyhands::Connection) -> Engine {
+    pub(crate) fn new(mut connection: manyhands::Connection) -> Engine {
+        // Cursors and the connection ask for counts and rowids as that wants.
+        connection.defer_writes(true);
         Engine { connection, kept: None }
     }
 

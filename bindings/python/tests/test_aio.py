@@ -654,7 +654,6 @@ def test_a_change_whose_count_does_not_come_in_time_is_undone(path: Path) -> Non
                 for n in ("n + ?", "n + abs(?)"):
                     with pytest.raises(manyhands.LockTimeout):
                         await db.execute(f"UPDATE t SET n = {n}", (10,))
-                    assert not db.in_transaction
                 other.execute("ROLLBACK")
             await db.execute("UPDATE t SET n = n + ?", (10,))
             await db.commit()

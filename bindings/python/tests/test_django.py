@@ -178,22 +178,31 @@ def test_retry_atomic_is_a_part_of_an_outer_block(database: str) -> None:
     assert value() == 0
 
 
-def test_after_a_violation_that_comes_late_the_block_writes_nothing(database: str) -> None:
-    """What was written beside others fails where the block takes its turn, which ends the transaction."""
-    with pytest.raises(OperationalError, match="has ended this transaction"):
+def test_a_block_whose_reads_are_stale_writes_nothing(database: str) -> None:
+    """What it has read was changed before its first write: it can only be rolled back, whatever it passes over."""
+    with pytest.raises(OperationalError, match="^database is locked"):
         with transaction.atomic():
-            connection.cursor().execute("INSERT INTO project_counter VALUES (5, 0)")
-            other = manyhands.connect(database)
-            other.execute("INSERT INTO project_counter VALUES (5, 0)")
-            other.commit()
-            other.close()
-            with pytest.raises(IntegrityError):
-                value()
+            assert value() == 0
+            change()
+            with pytest.raises(OperationalError, match="^database is locked"), transaction.atomic():
+                Counter.objects.create(pk=5)
             Counter.objects.create(pk=6)
-    assert not Counter.objects.filter(pk=6).exists()
+    assert not Counter.objects.filter(pk__in=[5, 6]).exists()
     with transaction.atomic():
         add_one()
-    assert value() == 1
+    assert value() == 101
+
+
+def test_a_block_that_only_reads_waits_for_nobody(database: str) -> None:
+    with closing(manyhands.connect(database)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        with transaction.atomic():
+            assert value() == 0
+        holder.rollback()
+        with transaction.atomic():
+            assert value() == 0
+            change()
+            assert value() == 0
 
 
 def test_retry_atomic_runs_again_when_the_conflict_was_swallowed(database: str) -> None:

@@ -47,10 +47,11 @@
 //!   90112  counters, 512 of 16 bytes: see ids.rs
 //!            0  key              u64   hash of a table's name; 0: free
 //!            8  next             u64   0: none
-//!   98304  members, 4096 of 64 bytes: for messages
+//!   98304  predictions, 4096 u32: which transactions write, see predictions.rs
+//!  114688  members, 4096 of 64 bytes: for messages
 //!            0  pid              u64   as its own pid namespace counts
 //!            8  label            5 u64
-//!  360448  slots, 2048 of 2048 bytes, those that are used first before the others: see `place_of_slot`
+//!  376832  slots, 2048 of 2048 bytes, those that are used first before the others: see `place_of_slot`
 //!            0  word             u64   see slot.rs
 //!            8  sleeping         u32   1 while the owner may sleep on its bell
 //!           12  kind             u32   1: the owner asks for its turn
@@ -62,8 +63,8 @@
 //!           48  label            5 u64
 //!          128  payload          1920 bytes: the request unless it is in a block, then the answer,
 //!                                each 8-byte aligned
-//! 4554752  blocks, 112 of 32768 bytes: requests too long for a slot
-//! 8224768  end
+//! 4571136  blocks, 112 of 32768 bytes: requests too long for a slot
+//! 8241152  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -79,7 +80,7 @@ use core::mem::size_of;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 10;
+pub const LAYOUT: u64 = 11;
 
 /// The first eight bytes of a queue file that is complete.
 #[cfg(not(any(loom, shuttle)))]
@@ -136,6 +137,12 @@ pub(crate) const TABLES: usize = 512;
 /// One, so that two tables contend for it.
 #[cfg(any(loom, shuttle))]
 pub(crate) const TABLES: usize = 1;
+
+/// How many kinds of transactions are remembered as writers or readers.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const PREDICTIONS: usize = 4096;
+#[cfg(any(loom, shuttle))]
+pub(crate) const PREDICTIONS: usize = 1;
 
 /// How many processes can be members at once; the number has 12 bits in a slot's word.
 #[cfg(not(any(loom, shuttle)))]
@@ -361,6 +368,7 @@ pub(crate) struct Shared {
     pub(crate) block_words: PageAligned<[AtomicU64; BLOCKS]>,
     pub(crate) recent: PageAligned<[Commit; RECENT]>,
     pub(crate) counters: PageAligned<[Counter; TABLES]>,
+    pub(crate) predictions: PageAligned<[AtomicU32; PREDICTIONS]>,
     pub(crate) members: PageAligned<[Member; MEMBERS]>,
     pub(crate) slots: PageAligned<[Slot; SLOTS]>,
     pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
@@ -397,11 +405,12 @@ const _: () = {
     assert!(offset_of!(Shared, block_words) == 53_248);
     assert!(offset_of!(Shared, recent) == 57_344);
     assert!(offset_of!(Shared, counters) == 90_112);
-    assert!(offset_of!(Shared, members) == 98_304);
+    assert!(offset_of!(Shared, predictions) == 98_304);
+    assert!(offset_of!(Shared, members) == 114_688);
     assert!(size_of::<Member>() == 64);
-    assert!(offset_of!(Shared, slots) == 360_448);
-    assert!(offset_of!(Shared, blocks) == 4_554_752);
-    assert!(FILE_BYTES == 8_224_768);
+    assert!(offset_of!(Shared, slots) == 376_832);
+    assert!(offset_of!(Shared, blocks) == 4_571_136);
+    assert!(FILE_BYTES == 8_241_152);
     assert!(FILE_BYTES < 8 << 20);
 };
 

@@ -39,6 +39,7 @@ mod fate;
 mod recent;
 mod ids;
 mod held_back;
+mod predictions;
 mod wait;
 mod watch;
 #[cfg(not(any(loom, shuttle)))]
@@ -58,6 +59,7 @@ pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{Entry, Inheritance, Lead, LeaderInfo};
 pub use planted::planted;
+pub use predictions::{Became, Prediction};
 pub use published::{Published, Stage};
 pub use queue::{Claim, Kind, Queue};
 pub use recent::CommitNote;

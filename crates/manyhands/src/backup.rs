@@ -93,9 +93,7 @@ impl Connection {
     /// When there is no such schema, or it cannot be read; else as [`Connection::execute`].
     pub fn serialize(&mut self, schema: &str) -> Result<Vec<u8>, Error> {
         self.begin_operation()?;
-        if self.optimistic.is_some() {
-            self.escalate_first()?;
-        }
+        self.show_unlogged()?;
         let _own = self.own_statements();
         Ok(self.sqlite().serialize(schema)?)
     }

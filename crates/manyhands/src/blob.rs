@@ -71,9 +71,10 @@ impl Connection {
     /// When there is no such value, or it is neither BLOB nor TEXT; else as [`Connection::execute`].
     pub fn open_blob(&mut self, place: &BlobPlace, writable: bool) -> Result<Blob, Error> {
         self.begin_operation()?;
-        if self.optimistic.is_some() {
+        if writable && self.optimistic.is_some() {
             self.escalate_first()?;
         }
+        self.show_unlogged()?;
         let file = match place.schema.to_ascii_lowercase().as_str() {
             "main" => self.file.clone(),
             schema => self.attached.get(schema).cloned(),

@@ -3,6 +3,8 @@
 //! Who executes such a statement, and asks nothing, learns nothing from it: a transaction that begins with one may
 //! execute it when it commits, as a write of its own, instead of on a fork first.
 
+use std::sync::Arc;
+
 use manyhands_sqlite::{self as sqlite, Step, Value, ValueRef, WalIndexHeader};
 
 use crate::connection::Connection;
@@ -79,7 +81,7 @@ impl Connection {
         if !self.is_plain_but_for_durability()
             || !self.may_travel()
             || self.writes_with_blob()
-            || self.caution_of("BEGIN") != Some(true)
+            || self.begins_auto_mode("BEGIN") != Some(true)
             || bytes_of(values) > limits::CERTAIN_BYTES_MAX
         {
             return None;
@@ -98,18 +100,40 @@ impl Connection {
                 // Compiled for an older schema, maybe, and executed by others since.
                 drop(prepared);
                 prepared = self.look_up(sql).ok()??;
-                // What it touches is not known any more.
-                prepared.uses = if let Uses::Known(_) = uses { Uses::Again } else { uses };
+                prepared.uses = uses.forget_schema();
             }
             self.look_at(&mut prepared);
         }
-        let given_all = values.len() == prepared.statement.parameter_count();
-        let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
-        let foreseen = unfailing
-            .filter(|it| given_all && it.with(values) && !it.may_be_taken() && !it.returns_id)
-            .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success });
+        let foreseen = foreseen_of(&prepared, values);
         self.put_back(prepared);
         foreseen
+    }
+
+    /// The same for a statement of an open transaction of mode Auto that has done nothing else.
+    pub(crate) fn foresee_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Option<Foreseen> {
+        if !self.follow_schema() {
+            return None;
+        }
+        let schema = self.open().schema.number;
+        prepared.certainty.take_if(|it| Some(it.schema) != schema);
+        self.forget_certainty_of_other_settings(prepared);
+        if prepared.certainty.is_none() {
+            if !comes_again(prepared) {
+                return None;
+            }
+            // It may have been compiled for an older schema.
+            let sql = Arc::clone(&prepared.sql);
+            let again = self.compile_for_now(&sql).ok()?.0?;
+            let uses = prepared.uses;
+            *prepared = *again;
+            (prepared.sql, prepared.uses) = (sql, uses.forget_schema());
+            self.look_at(prepared);
+        }
+        foreseen_of(prepared, values)
     }
 
     /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
@@ -186,6 +210,15 @@ fn is_literal(sql: &str) -> bool {
         && number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
     let inner = sql.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
     is_number || inner.is_some_and(|inner| !inner.contains('\''))
+}
+
+/// What is certain of a statement with these values, as far as somebody has looked.
+fn foreseen_of(prepared: &Prepared, values: &[Value]) -> Option<Foreseen> {
+    let given_all = values.len() == prepared.statement.parameter_count();
+    let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
+    unfailing
+        .filter(|it| given_all && it.with(values) && !it.may_be_taken() && !it.returns_id)
+        .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success })
 }
 
 /// False for a text that seems to have been made for one execution.

@@ -13,6 +13,8 @@ use manyhands_queue::{
     Deadline, Inheritance, Kind, Lead, Published, Queue, Stage, Waited, planted,
 };
 
+use manyhands_sqlite::vfs::CHECKPOINT_LOCK_BYTE;
+
 use crate::Error;
 use crate::batch;
 use crate::database::DatabaseFile;
@@ -32,6 +34,8 @@ pub(crate) struct Client<'a> {
     pub(crate) wal_bytes_limit: u64,
     /// Ends the wait.
     pub(crate) interrupt: &'a Interrupt,
+    /// It holds a snapshot, and waits no longer when somebody checkpoints, who may wait for that.
+    pub(crate) gives_way: bool,
 }
 
 /// What came of a request.
@@ -150,6 +154,7 @@ impl Client<'_> {
     fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
         // Somebody else was called to lead, and has not come.
         let mut impatient = false;
+        let mut checkpoints_seen = 0;
         loop {
             match published.stage() {
                 Stage::Answered => return Ok(End::Answered),
@@ -172,11 +177,15 @@ impl Client<'_> {
             }
             // One that a leader executes at this moment cannot be withdrawn: its fate comes.
             let passed = self.deadline.has_passed() && !planted("deadline-ignored");
-            let over = passed || self.interrupt.is_asked();
+            let gives_way = checkpoints_seen > 1;
+            let over = passed || gives_way || self.interrupt.is_asked();
             if over && published.stage() != Stage::Answered {
                 let ahead = published.tickets_ahead();
                 if published.withdraw() {
                     self.check(queue, ahead)?;
+                    if gives_way {
+                        return Err(self.timed_out(queue, ahead));
+                    }
                     return Ok(End::Again);
                 }
             }
@@ -187,6 +196,11 @@ impl Client<'_> {
             let waited = published.wait(until, patience);
             // Also after the deadline: if the leader has died, somebody must learn the fate of its batch.
             impatient = waited != Waited::Changed && queue.progress() == progress;
+            if impatient && self.gives_way {
+                // One that is short is over at the second look.
+                let checkpoints = self.file.lock_holder(CHECKPOINT_LOCK_BYTE).is_some();
+                checkpoints_seen = if checkpoints { checkpoints_seen + 1 } else { 0 };
+            }
             if impatient
                 && let Some(lead) = queue.try_succeed(self.label)
                 && let Some(lead) = self.serve(lead, published)?
@@ -239,12 +253,16 @@ impl Client<'_> {
             return Err(Error::new(ErrorKind::Interrupted));
         }
         if self.deadline.has_passed() {
-            let (waited, leader) = (self.began.elapsed(), queue.leader());
-            let is_here = leader.as_ref().is_some_and(|it| it.pid == std::process::id());
-            let here = if is_here { self.file.holder.told() } else { None };
-            return Err(Error::new(ErrorKind::TimedOut { waited, leader, here, ahead }));
+            return Err(self.timed_out(queue, ahead));
         }
         Ok(())
+    }
+
+    fn timed_out(&self, queue: &Queue, ahead: u64) -> Error {
+        let (waited, leader) = (self.began.elapsed(), queue.leader());
+        let is_here = leader.as_ref().is_some_and(|it| it.pid == std::process::id());
+        let here = if is_here { self.file.holder.told() } else { None };
+        Error::new(ErrorKind::TimedOut { waited, leader, here, ahead })
     }
 
     fn outcome_unknown(&self) -> Error {
@@ -270,7 +288,7 @@ mod tests {
     use crate::registry::FileHandle;
     use crate::{Connection, Database};
 
-    const SLOTS_AT: u64 = 360_448;
+    const SLOTS_AT: u64 = 376_832;
 
     /// A database, its queue, and who writes to it.
     struct Scene {
@@ -293,7 +311,16 @@ mod tests {
         fn client(&self, timeout: Duration) -> Client<'_> {
             let (file, interrupt) = (&*self.file, &self.interrupt);
             let (began, deadline) = (Instant::now(), Deadline::after(timeout));
-            Client { file, label: "", began, deadline, wal_bytes_limit: u64::MAX, interrupt }
+            let wal_bytes_limit = u64::MAX;
+            Client {
+                file,
+                label: "",
+                began,
+                deadline,
+                wal_bytes_limit,
+                interrupt,
+                gives_way: false,
+            }
         }
 
         /// Another SQLite program that holds the write lock.

@@ -141,13 +141,13 @@ impl Connection {
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile
-    /// is something to see: a cautious transaction takes its turn for that.
+    /// is something to see: a transaction of mode Auto that has deferred writes takes its turn for that.
     ///
     /// # Errors
     /// As SQLite fails to compile it, and see [`Connection::escalate_first`]: the transaction may be over.
     pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
         let (compiled, used) = match self.compile_for_now(sql) {
-            Err(error) if self.is_cautious() && does_not_compile(&error) => {
+            Err(error) if self.has_deferred() && does_not_compile(&error) => {
                 self.escalate_first()?;
                 self.compile_for_now(sql)?
             }

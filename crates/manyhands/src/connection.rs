@@ -22,6 +22,7 @@ use crate::observe::Observer;
 use crate::optimistic::{Optimistic, Savepoints};
 use crate::options::Settings;
 use crate::own_answers::OwnAnswers;
+use crate::prediction::Path;
 use crate::prepared::Prepared;
 use crate::registry::FileHandle;
 use crate::request::Session;
@@ -61,6 +62,10 @@ pub struct Connection {
     /// Watches one statement after the other, with the memory that it has.
     pub(crate) observer: Observer,
     pub(crate) savepoints: Savepoints,
+    /// See [`Connection::defer_writes`].
+    pub(crate) defers_writes: bool,
+    /// What the open transaction of mode Auto has executed.
+    pub(crate) path: Path,
     /// The open transaction was begun to read only.
     pub(crate) reads_only: bool,
     /// The rowids that the last statement was given.
@@ -112,6 +117,8 @@ impl Connection {
             log_memory: Log::default(),
             observer: Observer::default(),
             savepoints: Savepoints::default(),
+            defers_writes: false,
+            path: Path::default(),
             reads_only: false,
             given_ids: GivenIds::default(),
             ids_to_give: Vec::new(),
@@ -331,9 +338,18 @@ impl Connection {
             if let Some(ended) = self.end_optimistic() {
                 self.give_ids_back(&ended.log);
             }
-            self.savepoints.clear();
+            self.note_end();
             self.reads_only = false;
             self.let_go_after_transaction();
+        }
+    }
+
+    /// The transaction has ended, in whatever way.
+    pub(crate) fn note_end(&mut self) {
+        self.savepoints.clear();
+        if self.path.is_to_learn() {
+            let queue = self.file.as_ref().map(|file| file.queue());
+            self.path.end(queue.as_deref());
         }
     }
 
@@ -427,9 +443,9 @@ impl Connection {
             self.conflict = None;
             if !self.adopt_turns_of_blobs()
                 && let Some(file) = self.file.clone()
-                && let Some(caution) = self.caution_of(&prepared.sql)
+                && let Some(auto) = self.begins_auto_mode(&prepared.sql)
             {
-                self.begin_optimistic(prepared, &file, caution);
+                self.begin_optimistic(prepared, &file, auto);
             }
         } else if result.is_ok() {
             self.savepoints.note(statement.as_ref());
@@ -486,6 +502,9 @@ impl Drop for Connection {
         self.interrupt.close();
         self.unguard();
         self.open().wait.ends_with(Weak::new());
+        if self.is_asked_for_deferred() {
+            self.count_deferred();
+        }
         self.roll_back_here();
         let _own = self.own_statements();
         if self.optimistic.take().is_some() && self.is_autocommit() {

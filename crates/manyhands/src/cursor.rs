@@ -62,6 +62,8 @@ struct State {
     /// Its caller reads no more. The transaction's log still has it.
     dropped: bool,
     ended: bool,
+    /// SQLite has compiled it again since it was started.
+    was_recompiled: bool,
 }
 
 /// Statements that cursors have done with; the connection keeps them for their next use.
@@ -164,7 +166,7 @@ impl Connection {
         mut prepared: Box<Prepared>,
         values: &[Value],
     ) -> Result<Cursor, Error> {
-        self.show_nothing_that_may_change(&prepared)?;
+        self.prepare_transaction(&prepared)?;
         self.execute_kept_back()?;
         // A fork that reads may overflow too: so before.
         self.keep_within_limits(self.sqlite().fork_status().forked)?;
@@ -190,6 +192,7 @@ impl Connection {
             seen_ahead: 0,
             dropped: false,
             ended: false,
+            was_recompiled: false,
         }));
         if logged {
             self.log_cursor(&prepared, values, &cursor);
@@ -264,6 +267,7 @@ impl Cursor {
             seen_ahead: 0,
             dropped: false,
             ended: false,
+            was_recompiled: false,
         })))
     }
 
@@ -302,6 +306,12 @@ impl CursorState {
             let (seen, sample) = it.so_far(state.ended);
             (seen, sample.to_vec())
         })
+    }
+
+    /// True when what it reads is what was known when it was started.
+    pub(crate) fn ran_as_compiled(&self) -> bool {
+        let state = self.lock();
+        !state.was_recompiled && state.running.as_ref().is_none_or(|it| !it.is_stale())
     }
 
     fn see_what_waits(&self) {
@@ -419,6 +429,7 @@ impl State {
         }
         let pinned = self.paused.take().map(Paused::resume);
         let stepped = if running.statement.is_expired() {
+            self.was_recompiled = true;
             // SQLite compiles it for the values that were bound.
             let _calls = running.statement.hold();
             let before = self.listener.begin();
@@ -465,6 +476,7 @@ impl State {
     /// Ends the statement, and gives it back.
     fn end(&mut self) {
         if let Some(mut prepared) = self.running.take() {
+            self.was_recompiled |= prepared.is_stale();
             prepared.statement.reset();
             lock(&self.home.0).push(prepared);
         }

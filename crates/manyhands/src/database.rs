@@ -23,7 +23,6 @@ use crate::error::ErrorKind;
 use crate::executor::Executor;
 use crate::holder::TurnHolder;
 use crate::idle::{IdleConnections, OpenConnection};
-use crate::ids::Counted;
 use crate::joining::{FirstConnection, Opener, join};
 use crate::limits;
 use crate::mutex::lock;
@@ -228,7 +227,6 @@ pub(crate) struct DatabaseFile {
     foreign: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
     pub(crate) idle: IdleConnections,
-    pub(crate) counted: Counted,
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
     pub(crate) holder: TurnHolder,
@@ -267,7 +265,6 @@ impl DatabaseFile {
                 foreign: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
                 idle: IdleConnections::default(),
-                counted: Counted::default(),
                 transactions: TransactionCounts::default(),
                 contention: Contention::default(),
                 holder: TurnHolder::default(),

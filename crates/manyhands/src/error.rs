@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::fmt;
 use std::io::ErrorKind as ErrorOfSystem;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use manyhands_queue::{JoinError, LeaderInfo};
 use manyhands_sqlite as sqlite;
@@ -49,7 +50,13 @@ pub(crate) enum ErrorKind {
     Interrupted,
     /// What an optimistic transaction saw was no longer so at its commit.
     Conflict(Conflict),
+    /// What a transaction of mode Auto had read was no longer so before its first write: SQLite's `SQLITE_BUSY_SNAPSHOT`.
+    StaleSnapshot(Arc<StaleRead>),
 }
+
+/// The first statement whose result has changed, with its place in the log; `None` where the log is not complete.
+#[derive(Debug, Default)]
+pub(crate) struct StaleRead(pub(crate) Option<(usize, Conflict)>);
 
 /// What an optimistic transaction saw, and what is so now.
 ///
@@ -105,6 +112,10 @@ impl fmt::Display for Conflict {
 impl Error {
     pub(crate) fn new(kind: ErrorKind) -> Error {
         Error { kind: Box::new(kind) }
+    }
+
+    pub(crate) fn kind(&self) -> &ErrorKind {
+        &self.kind
     }
 
     pub(crate) fn refused(text: impl Into<String>) -> Error {
@@ -178,10 +189,18 @@ impl Error {
         matches!(*self.kind, ErrorKind::Conflict(_))
     }
 
-    /// What the conflict is about.
+    /// True when a transaction of [`crate::TransactionMode::Auto`] cannot write, since others have changed what it has
+    /// read. It is still open: roll it back, and run it again. SQLite gives `SQLITE_BUSY_SNAPSHOT` there
+    /// (<https://sqlite.org/rescode.html#busy_snapshot>), and more often.
+    pub fn is_stale_snapshot(&self) -> bool {
+        matches!(*self.kind, ErrorKind::StaleSnapshot(_))
+    }
+
+    /// What the conflict is about: what was seen, and is no longer so.
     pub fn conflict(&self) -> Option<&Conflict> {
         match &*self.kind {
             ErrorKind::Conflict(conflict) => Some(conflict),
+            ErrorKind::StaleSnapshot(read) => read.0.as_ref().map(|(_, conflict)| conflict),
             _ => None,
         }
     }
@@ -228,7 +247,9 @@ impl Error {
     /// where it has no room; [`Error::code`] when the error is SQLite's.
     pub fn nearest_code(&self) -> Option<sqlite::Code> {
         match &*self.kind {
-            ErrorKind::Conflict(_) => Some(sqlite::Code::BUSY_SNAPSHOT),
+            ErrorKind::Conflict(_) | ErrorKind::StaleSnapshot(_) => {
+                Some(sqlite::Code::BUSY_SNAPSHOT)
+            }
             _ if self.is_timeout() => Some(sqlite::Code::BUSY),
             _ if self.is_interrupt() => Some(sqlite::Code::INTERRUPT),
             ErrorKind::Join(JoinError::System { source, .. })
@@ -357,6 +378,8 @@ impl fmt::Display for Error {
             ),
             ErrorKind::Interrupted => write!(f, "interrupted; nothing was written"),
             ErrorKind::Conflict(conflict) => write!(f, "{conflict}"),
+            // SQLite's own text, which programs compare.
+            ErrorKind::StaleSnapshot(_) => write!(f, "database is locked"),
         }
     }
 }

@@ -191,7 +191,7 @@ impl Connection {
     pub(crate) fn before_change(&mut self) -> Result<(), Error> {
         self.begin_operation()?;
         if self.optimistic.as_ref().is_some_and(|it| !it.log.entries().is_empty()) {
-            self.escalate_first()?;
+            self.show_unlogged()?;
         }
         self.as_new = false;
         Ok(())

@@ -8,6 +8,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Value, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::error::ErrorKind;
 use crate::ids::Recorded;
 use crate::log::{Entry, Log};
 use crate::observe::{self, Counted, Seen, Shown, Watched};
@@ -20,19 +21,7 @@ use crate::tables::{TableSet, Touches};
 
 impl Connection {
     /// Executes the log in the own turn, on the own connection, and leaves the transaction open there.
-    pub(crate) fn replay_at_home(
-        &mut self,
-        optimistic: &Optimistic,
-        snapshot: Option<&WalIndexHeader>,
-    ) -> Result<(), Error> {
-        let replayed = self.begin_and_replay(optimistic, snapshot);
-        if replayed.is_err() {
-            self.roll_back_quietly();
-        }
-        replayed
-    }
-
-    fn begin_and_replay(
+    pub(crate) fn begin_and_replay(
         &mut self,
         optimistic: &Optimistic,
         snapshot: Option<&WalIndexHeader>,
@@ -44,9 +33,17 @@ impl Connection {
         }
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
+        let is_newest =
+            snapshot.is_some() && snapshot == now.as_ref() && !optimistic.reads_elsewhere;
+        if optimistic.incomplete && !is_newest {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
+        }
         let mut taint = Taint::new(by_others);
         self.continue_session(optimistic.before);
         for (index, entry) in optimistic.log.entries().iter().enumerate() {
+            if is_newest && entry.changes_nothing && entry.counted().asked == 0 {
+                continue;
+            }
             let pinned = optimistic.pinned.for_statement(index as u64);
             let now = {
                 let _pin = pin(pinned);
@@ -87,16 +84,23 @@ impl Connection {
         taint: &mut Taint,
     ) -> Result<Option<Shown>, Error> {
         let counted_then = entry.counted();
-        let spared = entry.reads_only.is_some_and(|reads| taint.spares(reads));
+        let spared = entry.spared_if_unchanged().is_some_and(|reads| taint.spares(reads));
         if spared && counted_then.asked == 0 {
             return Ok(None);
         }
-        let cautious = optimistic.cautious;
+        if entry.calls_application && entry.changes_nothing {
+            // To call its functions once more would show.
+            return Ok(Some(Shown::default()));
+        }
+        let auto = optimistic.auto;
         // The application allowed what it wrote, and nothing else.
         let hooks = Arc::clone(&self.open().compiler.hooks);
         let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
             // Without a code: what did not compile is the beginning of a script that does now.
-            Err(error) if !cautious && error.code().is_none_or(sqlite::Code::is_result) => {
+            Err(error)
+                if (!auto || entry.seen().error.is_some())
+                    && error.code().is_none_or(sqlite::Code::is_result) =>
+            {
                 let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
                 let same = seen.error == entry.seen().error;
                 return Ok((!same).then(|| Shown { seen, ..Shown::default() }));
@@ -123,14 +127,13 @@ impl Connection {
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
         noticed?;
-        if self.sqlite().is_autocommit() && !cautious {
+        if self.sqlite().is_autocommit() && !auto {
             // The same error, perhaps, but it was survived then.
             let error = Some(sqlite::Code::ABORT_ROLLBACK.0);
             return Ok(Some(Shown { seen: Seen { error, ..Seen::default() }, ..Shown::default() }));
         }
         let shows_the_same = watched.seen == *entry.seen() && !self.sqlite().is_autocommit();
-        let is_unseen =
-            |error: &sqlite::Error| !error.code.is_result() || cautious && !shows_the_same;
+        let is_unseen = |error: &sqlite::Error| !error.code.is_result() || auto && !shows_the_same;
         if let Some(error) = watched.error.filter(is_unseen) {
             return Err(self.describe(error));
         }
@@ -190,16 +193,13 @@ impl Connection {
         watch(&mut prepared.statement)
     }
 
-    /// The tables that others have written since a snapshot, as far as is known. Only with the turn.
-    fn written_since(
+    /// The tables that others have written since a snapshot, as far as is known. Without the turn they may write on.
+    pub(crate) fn written_since(
         &self,
         then: Option<&WalIndexHeader>,
         now: Option<&WalIndexHeader>,
     ) -> TableSet {
-        let lead = self.file.as_ref().and_then(|file| {
-            self.turns.iter().find(|(id, _)| *id == file.id()).map(|(_, lead)| lead)
-        });
-        let (Some(lead), Some(then)) = (lead, then) else { return TableSet::ALL };
-        recent::written_since(lead.queue(), (then.change, then.checksum), now)
+        let (Some(file), Some(then)) = (&self.file, then) else { return TableSet::ALL };
+        recent::written_since(&file.queue(), (then.change, then.checksum), now)
     }
 }

@@ -24,7 +24,7 @@ mod known;
 mod table_ids;
 
 use known::{Before, Highest};
-pub(crate) use known::{Counted, GivenIds, NextId, Recorded};
+pub(crate) use known::{GivenIds, NextId, Recorded};
 use table_ids::TableIds;
 
 use crate::hooks::Hooks;
@@ -374,19 +374,9 @@ impl InsertWithIds {
         self.asks_for_null = given == 0 && (self.asks_for_null || !values.contains(&Value::Null));
     }
 
-    /// These ids, as those that it was given on the connection of `counted`.
-    pub(crate) fn given(
-        &self,
-        ids: Vec<i64>,
-        counted: &Counted,
-        queue: &Queue,
-        connection: &sqlite::Connection,
-    ) -> GivenIds {
-        if ids.is_empty() {
-            return GivenIds::default();
-        }
-        let uncounted = counted.uncounted_leader(self.key, self.made_for, queue, connection);
-        GivenIds { table: self.key, ids, stay: self.always_inserts, uncounted }
+    /// These ids, as those that it was given.
+    pub(crate) fn given(&self, ids: Vec<i64>) -> GivenIds {
+        GivenIds { table: self.key, ids }
     }
 
     /// True for one that was rewritten for the schema with this number.

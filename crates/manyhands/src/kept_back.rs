@@ -52,6 +52,11 @@ impl KeptBack {
     fn of(snapshot: WalIndexHeader, now: Counts) -> KeptBack {
         KeptBack { entries: Vec::new(), added: Added::default(), snapshot, now }
     }
+
+    /// How many statements it has.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
 }
 
 /// The ids of rows that are added, in their order, each with the key of its table.
@@ -133,21 +138,19 @@ impl Connection {
     }
 
     fn may_keep_back(&self, prepared: &Prepared, values: &[Value]) -> bool {
-        let Some(optimistic) = &self.optimistic else { return false };
+        let Some(optimistic) = self.optimistic.as_ref().filter(|it| !it.auto && !it.detached)
+        else {
+            return false;
+        };
         let log = &optimistic.log;
         let bytes = bytes_of(values);
         let kept = optimistic.kept_back.as_ref().map_or(0, |kept| kept.entries.len());
-        // One that loads in bulk is to take its turn, if that is free.
-        let is_burst = optimistic.cautious
-            && log.entries().len() + 1 == limits::BURST_STATEMENTS
-            && !optimistic.queue.is_led();
         matches!(prepared.uses, Uses::Again | Uses::Known(_))
             && prepared.route == Route::Request
             && !prepared.is_stale()
             // Nothing is called for it, and no setting of this connection alone makes it fail.
             && self.may_travel()
             && !optimistic.at_home
-            && !is_burst
             && kept < limits::KEPT_BACK_MAX
             && bytes <= limits::CERTAIN_BYTES_MAX
             && log.bytes() + bytes <= self.settings.fork_bytes_max / 4
@@ -209,8 +212,7 @@ impl Connection {
 
     /// The row that an INSERT adds which leaves its id to SQLite.
     fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<OneRow> {
-        let file = self.file.as_ref()?;
-        let Optimistic { queue, kept_back, cautious, leaders, .. } = &**self.optimistic.as_ref()?;
+        let Optimistic { queue, kept_back, .. } = &**self.optimistic.as_ref()?;
         let open = self.open();
         let _own = open.compiler.hooks.own();
         let known = (&prepared.facts, &*prepared.columns);
@@ -221,13 +223,7 @@ impl Connection {
         let table = insert.key();
         let added = kept_back.as_ref().and_then(|it| it.added.highest(table));
         let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
-        let given = insert.given(vec![id], &file.counted, queue, &open.sqlite);
-        let shows = !prepared.columns.is_empty();
-        if shows && *cautious && !given.stay_for(*leaders) {
-            // It must not change any more: the transaction takes its turn.
-            queue.give_back_id(table, id);
-            return None;
-        }
+        let given = insert.given(vec![id]);
         Some(OneRow { table, id, is_added: true, given })
     }
 
@@ -236,7 +232,8 @@ impl Connection {
     /// # Errors
     /// As SQLite fails. The transaction is rolled back then: its caller was told that all this was executed.
     pub(crate) fn execute_kept_back(&mut self) -> Result<(), Error> {
-        if self.optimistic.as_ref().is_none_or(|it| it.kept_back.is_none()) {
+        // In mode Auto that is done in the turn alone.
+        if self.optimistic.as_ref().is_none_or(|it| it.auto || it.kept_back.is_none()) {
             return Ok(());
         }
         self.drain_cursors()?;
@@ -262,6 +259,7 @@ impl Connection {
         for place in kept.entries {
             let Some(log) = self.optimistic.as_ref().map(|it| &it.log) else { return Ok(()) };
             let Some(entry) = log.entries().get(place) else { return Ok(()) };
+            let tally = entry.tally.clone();
             let sql = Arc::clone(&entry.sql);
             let values: Vec<Value> = log.values(entry).map(Value::from).collect();
             let (then, ids) = (entry.counted(), entry.given.ids.clone());
@@ -270,11 +268,27 @@ impl Connection {
             let executed = self.step(&mut prepared, &values);
             self.put_back(prepared);
             self.given_ids = GivenIds::default();
-            if !executed?.tally.counted().equals(&then) {
+            let now = executed?.tally.counted();
+            if self.is_in_auto_mode() {
+                // Nobody was told.
+                tally.into_iter().for_each(|it| it.set(now.changes, now.last_insert_rowid));
+            } else if !now.equals(&then) {
                 return Err(Error::refused(format!("{sql} was not what it was foreseen to be")));
             }
         }
         Ok(())
+    }
+}
+
+impl Optimistic {
+    /// The statement that was logged last was not executed. `now` is what the session has counted, and `live` the newest
+    /// snapshot.
+    pub(crate) fn defer_last(&mut self, now: Counts, live: WalIndexHeader, adds_one_row: bool) {
+        let place = self.log.entries().len() - 1;
+        if let Some(entry) = self.log.last_mut() {
+            entry.adds_one_row = adds_one_row;
+        }
+        self.kept_back.get_or_insert_with(|| KeptBack::of(live, now)).entries.push(place);
     }
 }
 

@@ -11,31 +11,32 @@
 //! 4. *Conflict*: the caller has seen something that is no longer so.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use core::time::Duration;
-use std::time::Instant;
+use std::sync::Arc;
 
-use manyhands_queue::{Deadline, Kind, Lead, planted};
-use manyhands_sqlite::{self as sqlite, ForkStatus, Promotion, WalIndexHeader};
+use manyhands_queue::{Kind, Lead, planted};
+use manyhands_sqlite::{Promotion, WalIndexHeader};
 
 use crate::Error;
 use crate::commit::Settled;
 use crate::connection::Connection;
-use crate::error::{Conflict, ErrorKind};
-use crate::limits;
+use crate::error::{Conflict, ErrorKind, StaleRead};
 use crate::log::Log;
 use crate::observe::{self, Shown};
 use crate::optimistic::Optimistic;
 use crate::prepared::Prepared;
-use crate::request::{Answer, Origin, Replayed, Request};
+use crate::request::{Answer, Replayed};
 use crate::routing::TransactionStatement;
 use crate::row::Outcome;
 use crate::stats::TransactionCounts;
-use crate::tables::TableSet;
 
 impl Connection {
     /// Commits the transaction. `commit` is the statement that says so.
     pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
         self.drain_cursors()?;
+        if self.optimistic.as_ref().is_some_and(|it| it.detached && it.is_to_be_executed()) {
+            self.escalate_first()?;
+            return self.commit_in_turn();
+        }
         let fork = self.sqlite().fork_status();
         let kept_back = self.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
         let written = kept_back.map(|kept| kept.snapshot).or(fork.snapshot.filter(|_| fork.forked));
@@ -46,13 +47,11 @@ impl Connection {
             if self.optimistic.is_none() {
                 return self.commit_in_turn();
             }
-            if self.is_cautious() {
-                self.escalate(true)?;
-                return self.commit_in_turn();
-            }
             return self.step_at_home(commit, &[]);
         }
-        if (fork.live == Some(snapshot) || planted("promote-the-stale"))
+        // One of mode Auto has seen nothing that could have changed.
+        let auto = self.is_in_auto_mode();
+        if (auto || fork.live == Some(snapshot) || planted("promote-the-stale"))
             && let Some(lead) = self.lead_if_idle()?
         {
             // Not to be waited for with a snapshot in hand: a checkpoint of another program may hold the lock until
@@ -65,50 +64,62 @@ impl Connection {
             }
             let optimistic = self.leave_fork()?;
             // Without a fork, nothing of it was executed before.
-            let outcome = self.commit_at_home(Some(lead), &optimistic, &snapshot, commit)?;
+            let outcome = self.commit_at_home(Some(lead), optimistic, &snapshot, commit)?;
             if fork.forked {
                 self.count_transaction(|it| &it.replays);
             } else {
                 self.count_transaction(|it| &it.promotions);
             }
-            self.reuse_log(optimistic.log);
             return Ok(outcome);
         }
         let optimistic = self.leave_fork()?;
-        let lead = match self.submit_log(&optimistic, &snapshot)? {
-            // A cautious transaction has seen nothing: a statement fails now. Its own connection says how.
-            Some(Settled::Answer(Answer::Conflict { .. })) if optimistic.cautious => None,
-            Some(Settled::Answer(answer)) => {
+        let lead = match self.submit_log(&optimistic, &snapshot) {
+            // It has seen nothing: a statement fails now. Its own connection says how.
+            Ok(Some(Settled::Answer(Answer::Conflict { .. }))) if optimistic.auto => None,
+            Ok(Some(Settled::Answer(answer))) => {
                 let outcome = self.accept_replay(answer, &optimistic);
                 self.reuse_log(optimistic.log);
                 return outcome;
             }
-            Some(Settled::Turn(lead)) => Some(lead),
-            None => None,
+            Ok(Some(Settled::Turn(lead))) => Some(lead),
+            Ok(None) => None,
+            Err(error) => return Err(self.resume_after(error, optimistic)),
         };
-        let outcome = self.commit_at_home(lead, &optimistic, &snapshot, commit)?;
+        let outcome = self.commit_at_home(lead, optimistic, &snapshot, commit)?;
         self.count_transaction(|it| &it.replays);
-        self.reuse_log(optimistic.log);
         Ok(outcome)
     }
 
+    /// COMMIT was not executed. One of mode Auto whose turn did not come in time goes on, and can commit again.
+    fn resume_after(&mut self, error: Error, optimistic: Box<Optimistic>) -> Error {
+        if optimistic.auto && (error.is_timeout() || error.is_interrupt()) {
+            self.resume(optimistic);
+        } else {
+            self.note_end();
+        }
+        error
+    }
+
     /// The next transaction gets the memory of this one's log.
-    fn reuse_log(&mut self, mut log: Log) {
+    pub(crate) fn reuse_log(&mut self, mut log: Log) {
         log.clear();
         self.log_memory = log;
     }
 
-    /// Executes the log in the own turn, and commits it there: the transaction is over in any case. `lead` is the turn, if
-    /// it has come already.
+    /// Executes the log in the own turn, and commits it there: the transaction is over then, but where one of mode Auto
+    /// has waited too long. `lead` is the turn, if it has come already.
     fn commit_at_home(
         &mut self,
         lead: Option<Lead>,
-        optimistic: &Optimistic,
+        optimistic: Box<Optimistic>,
         snapshot: &WalIndexHeader,
         commit: &mut Prepared,
     ) -> Result<Outcome, Error> {
-        self.hold_all(lead)?;
-        self.replay_at_home(optimistic, Some(snapshot))?;
+        if let Err(error) = self.hold_all(lead) {
+            return Err(self.resume_after(error, optimistic));
+        }
+        let optimistic = self.replay_at_home(optimistic, Some(snapshot))?;
+        self.reuse_log(optimistic.log);
         let result = match commit.facts.transaction {
             Some(TransactionStatement::Commit) => self.end_as_sqlite_does(commit),
             _ => self.commit_in_turn(),
@@ -132,70 +143,14 @@ impl Connection {
                 }
                 self.reuse_log(ended.log);
             }
-            self.savepoints.clear();
+            self.note_end();
         }
         self.let_go_after_transaction();
         result
     }
 
-    /// Gives the fork the real write lock; false when others have committed.
-    fn promote(&mut self) -> Result<bool, Error> {
-        let deadline = Deadline::after(self.settings.timeout);
-        let began = Instant::now();
-        loop {
-            match self.sqlite().promote_fork() {
-                Promotion::Promoted => return Ok(true),
-                Promotion::Stale => return Ok(false),
-                // Another SQLite program writes at this moment.
-                Promotion::Busy if self.interrupt.ends_wait() => {
-                    return Err(Error::new(ErrorKind::Interrupted));
-                }
-                Promotion::Busy if !deadline.has_passed() => {
-                    std::thread::sleep(limits::BUSY_SLEEP);
-                }
-                Promotion::Busy => return Err(self.locked_by_others(began.elapsed())),
-            }
-        }
-    }
-
-    /// Goes on in the turn, if nobody waits for one and nobody has committed since the snapshot.
-    /// Never waits, and fails only with the turn in hand: the statement before it has been executed.
-    pub(crate) fn promote_if_idle(&mut self) -> Result<(), Error> {
-        let fork = self.sqlite().fork_status();
-        // The turns of attached databases, which it may need later, are taken together with this one.
-        let alone = self.attached.is_empty();
-        if !alone || !fork.forked || fork.snapshot.is_none() || fork.live != fork.snapshot {
-            return Ok(());
-        }
-        if let Ok(Some(lead)) = self.lead_if_idle() {
-            if self.sqlite().promote_fork() == Promotion::Promoted {
-                self.count_transaction(|it| &it.escalations);
-                self.hold(lead)?;
-                return self.note_promoted();
-            }
-            lead.release();
-        }
-        Ok(())
-    }
-
-    /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has kept back.
-    fn note_promoted(&mut self) -> Result<(), Error> {
-        if let Err(error) = self.step_kept_back() {
-            self.roll_back_quietly();
-            return Err(error);
-        }
-        let mut written = TableSet::ALL;
-        if let Some(ended) = self.end_optimistic() {
-            written = written_by(&ended.log);
-            self.reuse_log(ended.log);
-        }
-        let written = if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
-        self.turn_written = written;
-        Ok(())
-    }
-
     /// Undoes what was done on the fork; its log remains.
-    fn leave_fork(&mut self) -> Result<Box<Optimistic>, Error> {
+    pub(crate) fn leave_fork(&mut self) -> Result<Box<Optimistic>, Error> {
         let _own = self.own_statements();
         self.expire_reading_blobs();
         if !self.sqlite().is_autocommit() {
@@ -212,7 +167,7 @@ impl Connection {
     pub(crate) fn roll_back_quietly(&mut self) {
         self.roll_back_here();
         self.end_optimistic();
-        self.savepoints.clear();
+        self.note_end();
         self.reads_only = false;
         self.let_go_after_transaction();
     }
@@ -226,25 +181,11 @@ impl Connection {
         if optimistic.at_home || !self.may_travel() {
             return Ok(None);
         }
-        let origin = Origin {
-            change: snapshot.change,
-            checksum: snapshot.checksum,
-            pinned: optimistic.pinned,
-        };
-        let mut request = Request::new(self.session, optimistic.before, Some(origin));
-        request.statements.reserve(optimistic.log.entries().len());
-        for entry in optimistic.log.entries() {
-            let values = optimistic.log.values(entry);
-            let statement = request.push_refs(&entry.sql, entry.columns, values);
-            statement.seen = Some((entry.seen().into_owned(), entry.counted()));
-            statement.reads_only = entry.reads_only.map(|tables| tables.0);
-            statement.ids.clone_from(&entry.given.ids);
-        }
-        self.submit_request(Kind::Request, &request)
+        self.submit_request(Kind::Request, &optimistic.request(self.session, snapshot))
     }
 
     fn accept_replay(&mut self, answer: Answer, optimistic: &Optimistic) -> Result<Outcome, Error> {
-        self.savepoints.clear();
+        self.note_end();
         match answer {
             Answer::Replayed(replayed) => {
                 self.count_replayed(&replayed, optimistic);
@@ -280,67 +221,9 @@ impl Connection {
         result
     }
 
-    /// Moves the transaction to its turn: from here on it runs as SQLite alone would have it. With `as_it_is` the fork
-    /// holds what its log says, and no more: then it can be promoted.
-    ///
-    /// # Errors
-    /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
-    /// transaction is rolled back then.
-    pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
-        let escalated = self.escalate_with(as_it_is);
-        if escalated.is_err() {
-            self.roll_back_quietly();
-        }
-        escalated
-    }
-
-    /// The same before a statement has done anything.
-    ///
-    /// # Errors
-    /// When the turn did not come before the deadline, the transaction stays where it is, as in SQLite: who
-    /// tries again would otherwise do so outside of it.
-    pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
-        self.escalate_with(true)
-    }
-
-    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
-        self.drain_cursors()?;
-        let fork = self.sqlite().fork_status();
-        self.hold_all(None)?;
-        let moved = self.go_on_in_turn(&fork, as_it_is);
-        // A transaction that could not be rolled back keeps its turn until it ends.
-        if moved.is_err() && (self.optimistic.is_some() || self.sqlite().is_autocommit()) {
-            self.release_turns();
-        }
-        moved
-    }
-
-    fn go_on_in_turn(&mut self, fork: &ForkStatus, as_it_is: bool) -> Result<(), Error> {
-        self.count_transaction(|it| &it.escalations);
-        // What was read elsewhere has no turn, and may have changed: it is read again.
-        let elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
-        if fork.forked && as_it_is && !elsewhere && self.promote()? {
-            return self.note_promoted();
-        }
-        self.see_what_waits();
-        let optimistic = self.leave_fork()?;
-        self.replay_at_home(&optimistic, fork.snapshot.as_ref())?;
-        self.count_transaction(|it| &it.replays);
-        Ok(())
-    }
-
     /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.
     pub(crate) fn fork_has_overflowed(&self) -> bool {
         self.optimistic.is_some() && self.sqlite().fork_status().overflowed
-    }
-
-    /// Another SQLite program holds the write lock.
-    fn locked_by_others(&self, waited: Duration) -> Error {
-        let busy = sqlite::Error::from_code(sqlite::Code::BUSY.0);
-        match &self.file {
-            Some(file) => file.describe_busy(busy, waited),
-            None => Error::from(busy),
-        }
     }
 
     pub(crate) fn count_transaction(&self, which: impl Fn(&TransactionCounts) -> &AtomicU64) {
@@ -349,9 +232,9 @@ impl Connection {
         }
     }
 
+    /// What the caller has seen of a statement is no longer so. A transaction of mode Auto stays open then.
     pub(crate) fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
         self.count_transaction(|it| &it.conflicts);
-        self.give_ids_back(&optimistic.log);
         let Some(entry) = optimistic.log.entries().get(index) else {
             return Error::refused("the answer does not fit the request");
         };
@@ -363,11 +246,12 @@ impl Connection {
             now,
             tables: entry.tables.to_vec(),
         };
+        if optimistic.auto {
+            let statement = Some((index, conflict));
+            return Error::new(ErrorKind::StaleSnapshot(Arc::new(StaleRead(statement))));
+        }
+        self.give_ids_back(&optimistic.log);
         self.conflict = Some(conflict.clone());
         Error::new(ErrorKind::Conflict(conflict))
     }
-}
-
-fn written_by(log: &Log) -> TableSet {
-    log.entries().iter().fold(TableSet::NONE, |set, entry| set.and(entry.touches.writes))
 }

@@ -150,11 +150,21 @@ pub(crate) const STATEMENTS_CACHED: usize = 128;
 /// transaction writes or ends: no more than an application that read them all at once would need.
 pub(crate) const CURSOR_FACTOR: usize = 16;
 
-/// A transaction of mode Auto that has written so many statements in so short a time loads in bulk: it goes on
-/// in its turn, where a row costs half as much, if nobody waits.
+/// A transaction of mode Auto that has written so many statements loads in bulk: it goes on in its turn, where a row
+/// costs half as much, if nobody waits.
 pub(crate) const BURST_STATEMENTS: usize = 32;
-/// See [`BURST_STATEMENTS`].
-pub(crate) const BURST_TIME_MAX: Duration = Duration::from_millis(5);
+
+/// How long a transaction waits, once, before a read of which nobody knows whether a write will follow, for the first one of
+/// its kind that is on its way: longer than most take, also in a server that has just been started; and who only reads waits
+/// so long once.
+pub(crate) const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
+/// How often it looks meanwhile.
+pub(crate) const FIRST_WAIT_STEP: Duration = Duration::from_micros(500);
+
+/// How long a transaction that only reads until now waits for its turn with its snapshot in hand, before it reads what those
+/// like it have then written. A queue of a hundred short transactions; and no longer, since a checkpoint may wait for
+/// the snapshot.
+pub(crate) const EARLY_TURN_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.

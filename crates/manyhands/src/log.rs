@@ -26,8 +26,16 @@ pub(crate) struct Entry {
     pub(crate) sample: Range<usize>,
     /// Which columns it had, see `prepared::columns_digest`.
     pub(crate) columns: u32,
-    /// It changes nothing, and need not be executed again if these tables are as they were.
+    /// It changes nothing, and reads these tables; see [`Entry::spared_if_unchanged`].
     pub(crate) reads_only: Option<TableSet>,
+    /// It changes neither data nor transaction.
+    pub(crate) changes_nothing: bool,
+    /// It is about savepoints.
+    pub(crate) is_savepoint: bool,
+    /// It calls functions of the application.
+    pub(crate) calls_application: bool,
+    /// It adds one row, and changes no other.
+    pub(crate) adds_one_row: bool,
     /// It counts the rows that it changes.
     pub(crate) counts: bool,
     pub(crate) touches: Touches,
@@ -47,6 +55,10 @@ impl Entry {
             sample: 0..0,
             columns: 0,
             reads_only: None,
+            changes_nothing: false,
+            is_savepoint: false,
+            calls_application: false,
+            adds_one_row: false,
             counts: false,
             touches: Touches::ALL,
             tables: Arc::default(),
@@ -61,12 +73,26 @@ impl Entry {
         self.tally.as_ref().map_or_else(Counted::default, |tally| tally.counted())
     }
 
+    /// The tables that it reads, if it need not be executed again as long as these are as they were.
+    pub(crate) fn spared_if_unchanged(&self) -> Option<TableSet> {
+        match &self.shown {
+            ShownRows::All(_) => self.reads_only,
+            // SQLite may have compiled it again when it ran, for another schema.
+            ShownRows::Cursor(cursor) => self.reads_only.filter(|_| cursor.ran_as_compiled()),
+        }
+    }
+
     /// What the caller has seen until now.
     pub(crate) fn seen(&self) -> Cow<'_, Seen> {
         match &self.shown {
             ShownRows::All(seen) => Cow::Borrowed(seen),
             ShownRows::Cursor(cursor) => Cow::Owned(cursor.seen().0),
         }
+    }
+
+    /// True of savepoints, and of what shows nothing of the database.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.is_savepoint || self.changes_nothing && self.reads_only == Some(TableSet::NONE)
     }
 
     /// A COMMIT, or the RELEASE that commits, after which the transaction went on.
@@ -137,6 +163,16 @@ impl Log {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The entry that was added last.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Entry> {
+        self.entries.last_mut()
+    }
+
+    /// The tables that its statements write.
+    pub(crate) fn written(&self) -> TableSet {
+        self.entries.iter().fold(TableSet::NONE, |set, entry| set.and(entry.touches.writes))
     }
 
     /// About how much memory it takes.

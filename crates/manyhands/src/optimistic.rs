@@ -6,21 +6,21 @@
 //! ([`Connection::escalate`]).
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use manyhands_queue::{Queue, planted};
-use manyhands_sqlite::{Pinned, Transaction, Value, pin};
+use manyhands_sqlite::{Pinned, Transaction, Value, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::connection::Connection;
 use crate::cursor::CursorState;
 use crate::database::DatabaseFile;
+use crate::error::StaleRead;
 use crate::kept_back::KeptBack;
-use crate::limits;
 use crate::log::{Entry, Log, ShownRows};
+use crate::new_rowid;
 use crate::observe::{Observer, Seen};
 use crate::prepared::{self, Prepared};
-use crate::request::Counts;
+use crate::request::{Counts, Origin, Request, Session};
 use crate::routing::{self, InFork, TransactionStatement};
 use crate::row::{Outcome, Tally};
 use crate::tables::Touches;
@@ -31,9 +31,14 @@ pub(crate) struct Optimistic {
     pub(crate) log: Log,
     /// What of it was not executed.
     pub(crate) kept_back: Option<KeptBack>,
-    /// It moves to its turn before its caller sees what could change ([`crate::TransactionMode::Auto`]).
-    pub(crate) cautious: bool,
-    pub(crate) began: Instant,
+    /// It is one of mode Auto, see `auto_mode.rs`.
+    pub(crate) auto: bool,
+    /// It has waited for its turn in vain, and has no snapshot any more.
+    pub(crate) detached: bool,
+    /// What it has read is no longer so: it can only be ended.
+    pub(crate) stale: Option<Arc<StaleRead>>,
+    /// Its log does not say all that was seen: it can go on on its own snapshot only.
+    pub(crate) incomplete: bool,
     /// Only this connection can replay the log.
     pub(crate) at_home: bool,
     /// Something of an attached database was read.
@@ -41,8 +46,6 @@ pub(crate) struct Optimistic {
     /// `PRAGMA defer_foreign_keys` was on when it began: SQLite forgets that at each ROLLBACK.
     pub(crate) defers_foreign_keys: bool,
     pub(crate) pinned: Pinned,
-    /// How many leaders there had been when it began.
-    pub(crate) leaders: u64,
     /// What the session had counted when it began.
     pub(crate) before: Counts,
     /// Gives new rowids.
@@ -51,24 +54,20 @@ pub(crate) struct Optimistic {
 
 impl Connection {
     /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on on a fork.
-    pub(crate) fn begin_optimistic(
-        &mut self,
-        begun: &Prepared,
-        file: &DatabaseFile,
-        cautious: bool,
-    ) {
+    pub(crate) fn begin_optimistic(&mut self, begun: &Prepared, file: &DatabaseFile, auto: bool) {
         self.sqlite().arm_fork(true);
         let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
             log: core::mem::take(&mut self.log_memory),
             kept_back: None,
-            cautious,
-            began: Instant::now(),
+            auto,
+            detached: false,
+            stale: None,
+            incomplete: false,
             at_home: self.particular,
             reads_elsewhere: false,
             defers_foreign_keys: self.particular && self.defers_foreign_keys(),
             pinned: Pinned::now(),
-            leaders: queue.leaders(),
             before: self.counts(),
             queue,
         }));
@@ -103,7 +102,7 @@ impl Connection {
     pub(crate) fn end_optimistic(&mut self) -> Option<Box<Optimistic>> {
         let ended = self.optimistic.take()?;
         self.sqlite().arm_fork(false);
-        if let Some(kept) = &ended.kept_back {
+        if let Some(kept) = ended.kept_back.as_ref().filter(|_| !ended.auto) {
             self.continue_session(kept.now);
         }
         Some(ended)
@@ -123,16 +122,19 @@ impl Connection {
             Some(TransactionStatement::Rollback) => {
                 // A cursor with too many rows fails when it is read on; the transaction ends all the same.
                 let _ = self.drain_cursors();
+                self.count_deferred();
                 return self.end_as_sqlite_does(prepared);
             }
             // A transaction inside a transaction: SQLite's error.
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
         }
-        if let Some(outcome) = self.keep_back(prepared, values) {
+        if let Some(outcome) =
+            self.defer(prepared, values).or_else(|| self.keep_back(prepared, values))
+        {
             return Ok(outcome);
         }
-        self.show_nothing_that_may_change(prepared)?;
+        self.prepare_transaction(prepared)?;
         let place = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);
         if place != InFork::InTurn {
             self.execute_kept_back()?;
@@ -216,14 +218,9 @@ impl Connection {
                 // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
                 let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
-                if statements == limits::BURST_STATEMENTS {
-                    self.take_turn_for_burst()?;
-                }
             }
             Err(error) => {
-                let seen = error.code().is_some_and(|code| code.is_result());
-                let cautious = self.is_cautious() && seen && !self.sqlite().is_autocommit();
-                if self.fork_has_overflowed() || cautious {
+                if self.fork_has_overflowed() {
                     // What OR FAIL has kept must go: the statement runs again. What an INSTEAD OF trigger does is not counted.
                     let counted = self.sqlite().total_changes() != total_before;
                     let undone = !counted && !prepared.facts.has_trigger;
@@ -259,7 +256,7 @@ impl Connection {
         tally: Option<&Arc<Tally>>,
     ) {
         let entry = self.entry(prepared, ShownRows::All(seen), tally);
-        if let Some(optimistic) = &mut self.optimistic {
+        if let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.incomplete) {
             optimistic.log.push(entry, values, sample);
         }
     }
@@ -270,18 +267,23 @@ impl Connection {
         shown: ShownRows,
         tally: Option<&Arc<Tally>>,
     ) -> Entry {
-        let stale = prepared.is_stale();
+        let (stale, facts) = (prepared.is_stale(), &prepared.facts);
         let touches = if stale { Touches::ALL } else { prepared.touches };
-        // A cursor has not run yet: SQLite may compile it again, for another schema.
+        // In mode Auto a function of the application is not called again for what it has read.
+        let calls_application = facts.home_function && self.is_in_auto_mode();
         let reads_only = !stale
-            && matches!(shown, ShownRows::All(..))
             && prepared.compiled.read_only
-            && prepared.facts.only_reads()
-            && !prepared.facts.session_function;
+            && (facts.only_reads()
+                || calls_application && facts.changes_nothing() && !facts.reads_elsewhere)
+            && facts.pragma.is_none()
+            && !facts.session_function;
         Entry {
             columns: prepared::columns_digest(&prepared.columns),
             reads_only: reads_only.then_some(touches.reads),
-            counts: prepared.facts.changes_rows(),
+            changes_nothing: prepared.compiled.read_only && facts.changes_nothing(),
+            is_savepoint: facts.transaction.is_some(),
+            calls_application,
+            counts: facts.changes_rows(),
             touches,
             tables: Arc::clone(&prepared.tables),
             tally: tally.cloned(),
@@ -302,8 +304,11 @@ impl Connection {
 
     /// A statement of a transaction on a fork could not be compiled: its caller has seen that.
     pub(crate) fn log_uncompiled(&mut self, sql: &str, values: &[Value], error: &Error) {
-        let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.cautious) else { return };
+        let Some(optimistic) = self.optimistic.as_mut() else { return };
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
+        if optimistic.incomplete {
+            return;
+        }
         optimistic.at_home = true;
         let (seen, sample) = Observer::default().fail(code);
         // With its values: where it is executed again, it may have been compiled meanwhile.
@@ -321,7 +326,7 @@ impl Connection {
             return;
         }
         let entry = self.entry(prepared, ShownRows::Cursor(Arc::clone(cursor)), None);
-        if let Some(optimistic) = &mut self.optimistic {
+        if let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.incomplete) {
             optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;
             optimistic.log.push(entry, values, &[]);
         }
@@ -329,13 +334,18 @@ impl Connection {
 
     /// Moves to the turn a transaction whose log or page cache have become large.
     pub(crate) fn keep_within_limits(&mut self, asks: bool) -> Result<(), Error> {
-        let Some(optimistic) = &self.optimistic else { return Ok(()) };
         let limit = self.settings.fork_bytes_max;
         let cache = if asks { self.sqlite().cache_bytes() } else { 0 };
-        if optimistic.log.bytes() > limit / 4 || cache > limit / 4 * 3 {
-            self.escalate(true)?;
+        let Some(optimistic) = &mut self.optimistic else { return Ok(()) };
+        if optimistic.log.bytes() <= limit / 4 && cache <= limit / 4 * 3 {
+            return Ok(());
         }
-        Ok(())
+        if optimistic.auto && optimistic.deferred() == 0 {
+            // Who only reads does not queue.
+            optimistic.forget_log();
+            return Ok(());
+        }
+        self.escalate(true)
     }
 
     /// Somebody asks how many rows the last statement has changed.
@@ -352,6 +362,36 @@ impl Connection {
     pub(crate) fn note_question_of_all(&self) {
         let entries = self.optimistic.iter().flat_map(|it| it.log.entries());
         entries.filter_map(|entry| entry.tally.as_ref()).for_each(|it| it.ask(Tally::CHANGES));
+    }
+}
+
+impl Optimistic {
+    /// Its log as a request, to be executed again by who leads.
+    pub(crate) fn request(&self, session: Session, snapshot: &WalIndexHeader) -> Request<'_> {
+        let (change, checksum, pinned) = (snapshot.change, snapshot.checksum, self.pinned);
+        let origin = Origin { change, checksum, pinned };
+        let mut request = Request::new(session, self.before, Some(origin));
+        request.statements.reserve(self.log.entries().len());
+        for entry in self.log.entries() {
+            let values = self.log.values(entry);
+            let statement = request.push_refs(&entry.sql, entry.columns, values);
+            statement.seen = Some((entry.seen().into_owned(), entry.counted()));
+            statement.reads_only = entry.spared_if_unchanged().map(|tables| tables.0);
+            statement.ids.clone_from(&entry.given.ids);
+        }
+        request
+    }
+
+    /// True when COMMIT is not all that is left to do: something was written, if only into a temporary table.
+    pub(crate) fn is_to_be_executed(&self) -> bool {
+        let writes = |it: &Entry| !it.changes_nothing && !it.is_savepoint;
+        self.kept_back.is_none() && self.log.entries().iter().any(writes)
+    }
+
+    /// What was seen cannot be compared any more.
+    pub(crate) fn forget_log(&mut self) {
+        self.incomplete = true;
+        self.log.clear();
     }
 }
 
@@ -394,6 +434,13 @@ impl Savepoints {
     /// True when to release the savepoint of this name is to commit.
     pub(crate) fn is_transaction(&self, name: &str) -> bool {
         self.begun && self.find(name) == Some(0)
+    }
+
+    /// What begins the transaction once more, with all of its savepoints.
+    pub(crate) fn begin_again(&self) -> Vec<String> {
+        let begin = (!self.begun).then(|| "BEGIN".to_owned());
+        let savepoints = self.names.iter().map(|it| format!("SAVEPOINT {}", new_rowid::quote(it)));
+        begin.into_iter().chain(savepoints).collect()
     }
 
     fn find(&self, name: &str) -> Option<usize> {

@@ -46,13 +46,11 @@ pub enum TransactionMode {
     /// Else it conflicts, and must be run again.
     #[default]
     Optimistic,
-    /// The transaction is optimistic as long as its caller has seen nothing that could change: as long as it
-    /// only writes. From the moment it would, it holds its turn. It does not conflict, so that nothing need be
-    /// run again: for applications that were written for SQLite's own transactions. Counts and rowids are to be
-    /// asked of [`crate::Connection::changes_of`] and [`crate::Connection::last_insert_rowid_of`], or after
-    /// [`crate::Connection::settle`]: an answer of [`crate::Outcome::changes`] and its kin counts as seen, and
-    /// cannot take the turn. A new rowid that was asked for is a conflict if others took it: by naming it, or, after a
-    /// change of the schema or in another program, without knowing that it was reserved.
+    /// SQLite's contract, for applications that were written for SQLite's own transactions: the transaction reads its
+    /// snapshot and holds nothing; from its first write on it holds its turn, if what it has read is still so
+    /// ([`Error::is_stale_snapshot`] if not). It does not conflict, its statements fail when they are executed and not
+    /// later, and new ids become visible in their order. With [`crate::Connection::defer_writes`], writes that
+    /// cannot fail are executed with the COMMIT, and transactions that do nothing else share a sync.
     Auto,
     /// The transaction holds its turn from the start, as after `BEGIN IMMEDIATE`.
     Immediate,

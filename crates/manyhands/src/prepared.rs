@@ -13,6 +13,7 @@ use crate::certain::Certainty;
 use crate::hooks::Hooks;
 use crate::ids::{Again, Rewriting};
 use crate::mutex::lock;
+use crate::prediction::Fingerprint;
 use crate::routing::{self, Applied, Compiled, Facts, Route};
 use crate::row::Row;
 use crate::tables::{Touches, VirtualTables};
@@ -25,6 +26,7 @@ pub(crate) struct Prepared {
     pub(crate) route: Route,
     pub(crate) compiled: Compiled,
     pub(crate) sql: Arc<str>,
+    pub(crate) fingerprint: Fingerprint,
     pub(crate) touches: Touches,
     pub(crate) uses: Uses,
     /// `None` when nobody has looked.
@@ -50,6 +52,13 @@ pub(crate) enum Uses {
     Known(Option<i64>),
 }
 
+impl Uses {
+    /// The same, where what it touches is not known any more.
+    pub(crate) fn forget_schema(self) -> Uses {
+        if let Uses::Known(_) = self { Uses::Again } else { self }
+    }
+}
+
 impl Prepared {
     /// Runs the statement to its end, and collects its rows.
     pub(crate) fn fetch_all(&mut self, values: &[Value]) -> Result<Vec<Row>, sqlite::Error> {
@@ -59,13 +68,6 @@ impl Prepared {
     /// True for a statement whose rows can be shown one by one, since it changes nothing.
     pub(crate) fn only_shows(&self) -> bool {
         self.route == Route::Own && self.facts.changes_nothing() && !self.compiled.explain
-    }
-
-    /// True when its caller sees something of the database, or of the session.
-    pub(crate) fn shows_data(&self) -> bool {
-        let facts = &self.facts;
-        !self.columns.is_empty()
-            && (facts.touches_tables() || facts.session_function || facts.pragma.is_some())
     }
 
     /// True when SQLite has compiled it again since: then it may touch other tables than is known.
@@ -348,6 +350,7 @@ impl Compiler {
             route: routing::route(&facts, compiled),
             compiled,
             sql: sql[..used].into(),
+            fingerprint: Fingerprint::of(&sql[..used]),
             touches: Touches::at_first(&facts),
             uses: Uses::None,
             certainty: None,

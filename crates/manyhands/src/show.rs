@@ -28,7 +28,7 @@ impl Connection {
         let result = if prepared.route != Route::Own || !reads {
             Err(Error::refused("query_each takes statements that read; use execute or query"))
         } else {
-            let before = self.show_nothing_that_may_change(&prepared);
+            let before = self.prepare_transaction(&prepared);
             before.and_then(|()| self.execute_kept_back()).and_then(|()| {
                 if self.optimistic.is_some() {
                     self.show_on_fork(&mut prepared, values, each)

@@ -11,7 +11,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::courtesy::{be_courteous, lock_ahead};
 use crate::database::{DatabaseFile, FileId};
-use crate::ids::{InsertWithIds, Recorded, Rewriting};
+use crate::ids::{GivenIds, Recorded, Rewriting};
 use crate::limits;
 use crate::prepared::{self, Prepared};
 use crate::recent;
@@ -30,6 +30,7 @@ impl Connection {
         self.take_turns(&prepared.facts)?;
         self.note_holder(prepared);
         self.know_tables(prepared);
+        self.path.wrote |= prepared.facts.transaction.is_none() && !self.is_autocommit();
         let outside = self.sqlite().is_autocommit();
         let before = prepared.facts.silent.then(|| self.schema_number());
         let locks = outside && self.lock_ahead_of_others(prepared);
@@ -262,7 +263,7 @@ impl Connection {
             return prepared.fetch_all(values);
         }
         insert.note(values, given.len());
-        self.note_given(insert, given, &queue);
+        self.note_given(insert.given(given));
         result
     }
 
@@ -280,16 +281,14 @@ impl Connection {
         let open = self.open_mut();
         let insert = prepared.rewriting.form()?;
         let given = open.ids.see(queue, insert, foreseen, &open.sqlite);
-        self.note_given(insert, given, queue);
+        self.note_given(insert.given(given));
         Some(result)
     }
 
     /// Notes the ids for the log, if there is one: in a turn there is nothing that could take effect elsewhere.
-    fn note_given(&mut self, insert: &InsertWithIds, ids: Vec<i64>, queue: &Queue) {
-        if self.optimistic.is_some()
-            && let Some(file) = &self.file
-        {
-            self.given_ids = insert.given(ids, &file.counted, queue, self.sqlite());
+    fn note_given(&mut self, given: GivenIds) {
+        if self.optimistic.is_some() {
+            self.given_ids = given;
         }
     }
 
@@ -302,7 +301,8 @@ impl Connection {
         {
             return None;
         }
-        if let Some(optimistic) = &self.optimistic {
+        // In mode Auto whoever executes an INSERT for good chooses its id, so that ids become visible in their order.
+        if let Some(optimistic) = self.optimistic.as_ref().filter(|it| !it.auto) {
             return Some(Arc::clone(&optimistic.queue));
         }
         let queue = self.file.as_ref()?.queue();

@@ -82,6 +82,7 @@ impl Connection {
             deadline: Deadline::after(self.patience_for(file)),
             wal_bytes_limit: if waits_for_room { limit } else { u64::MAX },
             interrupt: &self.interrupt,
+            gives_way: false,
         }
     }
 

@@ -128,11 +128,6 @@ impl Statement {
         matches!(self, Statement::Tag | Statement::Sit)
     }
 
-    /// It inserts a row whose id SQLite, or a reservation, chooses.
-    pub fn has_new_id(self) -> bool {
-        self.with_id().is_some()
-    }
-
     /// How the model inserts an item or a member: the last parameter is the id that it got.
     pub fn with_id(self) -> Option<&'static str> {
         match self {

@@ -41,7 +41,9 @@ pub enum End {
     Conflict(String),
     /// Its own wish.
     RolledBack,
-    /// A statement had succeeded, and violates a constraint now that the transaction takes effect after others.
+    /// Others had changed what it had read, before its first write.
+    Stale,
+    /// COMMIT violated a constraint.
     Violated(String),
     /// The engine does not know, and says so.
     Unknown,

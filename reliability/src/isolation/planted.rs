@@ -152,37 +152,38 @@ const PLANTS: &[Plant] = &[
         },
     },
     Plant {
-        name: "a conflict of one that takes its turn, and was told no new id",
+        name: "a conflict in mode Auto",
         finding: "cannot conflict",
         spoil: |_, told, _| {
             add(
                 told,
-                |told| told.kind == Kind::Auto && writes(told) && !has_new_id(told),
+                |told| told.kind == Kind::Auto && writes(told),
                 End::Conflict("planted".to_owned()),
             );
         },
     },
     Plant {
-        name: "a late violation where nothing can be violated",
+        name: "a violation that comes late",
         finding: "cannot fail so late",
+        spoil: |_, told, _| {
+            add(told, |told| told.kind == Kind::Auto, End::Violated("planted".to_owned()));
+        },
+    },
+    Plant {
+        name: "a stale read of one that has read nothing",
+        finding: "has read nothing",
         spoil: |_, told, _| {
             add(
                 told,
-                |told| told.kind == Kind::Auto && !may_fail(told),
-                End::Violated("planted".to_owned()),
+                |told| told.kind == Kind::Auto && !told.calls.iter().any(|it| it.statement.reads()),
+                End::Stale,
             );
         },
     },
     Plant {
-        name: "a late violation of one that would have seen it before",
-        finding: "cannot fail so late",
-        spoil: |_, told, _| {
-            add(
-                told,
-                |told| told.kind == Kind::Optimistic && may_fail(told),
-                End::Violated("planted".to_owned()),
-            );
-        },
+        name: "a stale read of one in its turn",
+        finding: "has read nothing",
+        spoil: |_, told, _| add(told, |told| told.kind == Kind::Turn, End::Stale),
     },
     Plant {
         name: "an error that nobody should see",
@@ -248,14 +249,6 @@ const PLANTS: &[Plant] = &[
 fn add(told: &mut Vec<Told>, wanted: impl Fn(&Told) -> bool, end: End) {
     let like = some(told, wanted).clone();
     told.push(Told { id: (1, 2), end: Some((1, end)), ..like });
-}
-
-fn has_new_id(told: &Told) -> bool {
-    told.calls.iter().any(|call| call.statement.has_new_id())
-}
-
-fn may_fail(told: &Told) -> bool {
-    told.calls.iter().any(|call| call.statement.may_fail())
 }
 
 fn writes(told: &Told) -> bool {

@@ -23,6 +23,7 @@ pub fn play(
     let mut dice = Rng::with_seed(seed);
     let mut log = Log::create(log)?;
     let mut connection = database.connect().context("connect")?;
+    connection.defer_writes(true);
     for number in 0..count {
         if is_stopped() {
             break;
@@ -43,6 +44,7 @@ pub fn play(
 
 fn end_of(error: &Error) -> End {
     match () {
+        () if error.is_stale_snapshot() => End::Stale,
         () if error.is_conflict() => End::Conflict(error.to_string()),
         () if error.is_outcome_unknown() => End::Unknown,
         () if error.is_constraint() => End::Violated(error.to_string()),

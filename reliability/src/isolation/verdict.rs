@@ -183,6 +183,8 @@ pub struct Verdict {
     pub readers: usize,
     pub results: usize,
     pub conflicts: usize,
+    /// Those of mode Auto that could not write, since what they had read had been changed.
+    pub stale: usize,
     /// Committed, though their worker died before it knew.
     pub unknown_committed: usize,
     pub unknown: usize,
@@ -257,10 +259,11 @@ fn ends_are_true<'a>(
                     say(&format!("cannot conflict, and did: {text}"));
                 }
             }
-            Some((_, End::Violated(text))) => {
-                let may_fail = told.calls.iter().any(|call| call.statement.may_fail());
-                if told.kind != Kind::Auto || !may_fail {
-                    say(&format!("cannot fail so late, and did: {text}"));
+            Some((_, End::Violated(text))) => say(&format!("cannot fail so late, and did: {text}")),
+            Some((_, End::Stale)) => {
+                verdict.stale += 1;
+                if told.kind != Kind::Auto || !reads_and_writes(&told.calls) {
+                    say("has read nothing that could be stale");
                 }
             }
             Some((_, End::Failed(text))) => say(&format!("failed: {text}")),
@@ -270,15 +273,16 @@ fn ends_are_true<'a>(
     readers
 }
 
-/// Who looks first and takes effect later can conflict. In mode Auto nobody does, but for a new id, which others may take
-/// who name it, or who do not know that it is reserved.
+/// Who looks first and takes effect later can conflict. In mode Auto nobody does.
 fn may_conflict(told: &Told) -> bool {
-    let is_told_id = |call: &Call| call.statement.has_new_id() && call.look != Look::Nothing;
-    match told.kind {
-        Kind::Optimistic | Kind::Run => true,
-        Kind::Auto => told.calls.iter().any(is_told_id),
-        _ => false,
-    }
+    matches!(told.kind, Kind::Optimistic | Kind::Run)
+}
+
+/// True where a read comes before a write.
+fn reads_and_writes(calls: &[Call]) -> bool {
+    let first_read = calls.iter().position(|call| call.statement.reads());
+    let last_write = calls.iter().rposition(|call| !call.statement.reads());
+    first_read.zip(last_write).is_some_and(|(read, write)| read < write)
 }
 
 fn only_reads(calls: &[Call]) -> bool {

@@ -72,6 +72,7 @@ impl Shared {
         let commit = || Commit { change: word(), before: word(), after: word(), tables: word() };
         let recent = PageAligned(from_fn(|_| commit()));
         let counters = PageAligned(from_fn(|_| Counter { key: word(), next: word() }));
+        let predictions = PageAligned(from_fn(|_| half()));
         let member = || Member { pid: word(), label: Bytes(from_fn(|_| word())) };
         let members = PageAligned(from_fn(|_| member()));
         Box::new(Shared {
@@ -82,6 +83,7 @@ impl Shared {
             block_words,
             recent,
             counters,
+            predictions,
             blocks,
             members,
         })

@@ -16,7 +16,7 @@ use crate::place::{LONG, Place, join, wait_until};
 const BLOCKS: usize = 112;
 const BLOCK_WORDS_AT: u64 = 53_248;
 /// Where the first slot names its block.
-const FIRST_SLOT_BLOCK_AT: u64 = 360_448 + 24;
+const FIRST_SLOT_BLOCK_AT: u64 = 376_832 + 24;
 /// Where the file keeps the next member number to try.
 const MEMBER_HINT_AT: u64 = 328;
 

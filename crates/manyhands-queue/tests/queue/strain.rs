@@ -16,7 +16,7 @@ const DAMAGED_BYTES: usize = 53_248;
 const BLOCK_WORDS_AT: usize = 53_248;
 const RECENT_AT: usize = 57_344;
 const COUNTERS_AT: usize = 90_112;
-const SLOTS_AT: usize = 360_448;
+const SLOTS_AT: usize = 376_832;
 const MORE_DAMAGED: [(usize, usize); 4] =
     [(BLOCK_WORDS_AT, 112 * 8), (RECENT_AT, 8 * 32), (COUNTERS_AT, 16 * 16), (SLOTS_AT, 8 * 2048)];
 /// Where it stands how many slots have their room.

@@ -303,6 +303,7 @@ impl Writer {
     /// The client whose write this is.
     fn client<'a>(&'a self, write: &Write, interrupt: &'a Interrupt) -> Client<'a> {
         Client {
+            gives_way: false,
             file: &self.file,
             label: self.label(),
             began: write.call.began,

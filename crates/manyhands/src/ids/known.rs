@@ -1,12 +1,6 @@
 //! What is known of a table's rowids before a statement and after it, and which ones the statement was given.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-
-use manyhands_queue::Queue;
 use manyhands_sqlite::{self as sqlite, WalIndexHeader};
-
-use crate::mutex::lock;
 
 /// The highest id of a table, which the last statement of a connection has inserted: it need not be asked for,
 /// as long as nothing was changed since.
@@ -64,65 +58,10 @@ impl Recorded<'_> {
     pub(crate) const NONE: Recorded<'static> = Recorded { ids: &[], exclusive: true };
 }
 
-/// What a process knows of the time before the ids of a table were reserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Since {
-    /// The number of the schema in which the table was looked at.
-    schema: Option<i64>,
-    /// The last leader that may not have counted its rows.
-    uncounted: Option<u64>,
-}
-
-/// The same, by table.
-#[derive(Debug, Default)]
-pub(crate) struct Counted(Mutex<HashMap<u64, Since>>);
-
-impl Counted {
-    /// Ids of the table have been reserved on a fork. This leader, or one before it, may have inserted rows that are not
-    /// counted: it looked before they were, and the fork may not see its commit. `None` when ids were reserved once
-    /// while nobody led, in the newest snapshot: from there on all are counted, until all ids are forgotten. Who is told an
-    /// id that another has then used meets a conflict.
-    pub(super) fn uncounted_leader(
-        &self,
-        table: u64,
-        schema: Option<i64>,
-        queue: &Queue,
-        connection: &sqlite::Connection,
-    ) -> Option<u64> {
-        let mut tables = lock(&self.0);
-        let known = tables.get(&table).copied().filter(|known| known.schema == schema);
-        let uncounted = Some(queue.leaders());
-        let mut since = known.unwrap_or(Since { schema, uncounted });
-        // First the leader: when one has ended, its commit shows.
-        if since.uncounted.is_some() && !queue.is_led() {
-            let fork = connection.fork_status();
-            since.uncounted =
-                since.uncounted.filter(|_| !fork.forked || fork.snapshot != fork.live);
-        }
-        if known != Some(since) {
-            tables.insert(table, since);
-        }
-        since.uncounted
-    }
-}
-
 /// The rowids that a statement was given.
 #[derive(Debug, Default)]
 pub(crate) struct GivenIds {
     /// The key of their table.
     pub(crate) table: u64,
     pub(crate) ids: Vec<i64>,
-    /// Its rows have them wherever it takes effect: it comes to as many rows in any case.
-    pub(super) stay: bool,
-    /// See [`Counted::uncounted_leader`].
-    pub(super) uncounted: Option<u64>,
-}
-
-impl GivenIds {
-    /// True when no other transaction of Manyhands can have chosen them in the place of its own, for one that began when
-    /// there had been so many leaders.
-    pub(crate) fn stay_for(&self, leaders: u64) -> bool {
-        let counted = self.uncounted.is_none_or(|leader| leader < leaders);
-        self.stay && !self.ids.is_empty() && counted
-    }
 }

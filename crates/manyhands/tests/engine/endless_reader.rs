@@ -9,7 +9,7 @@ use manyhands::{Connection, Database, Error, TransactionMode, params};
 
 use crate::stage::{
     Actor, INSERT, SHORT, Stage, assert_sound, assert_waited, connect, execute, in_time, items,
-    listen, refused, say, shell,
+    listen, number, refused, say, shell,
 };
 
 const LIMIT: u64 = 8 << 20;
@@ -241,13 +241,14 @@ fn a_transaction_does_not_wait_for_itself() {
         let cautious = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
         let mut connection = connect(&cautious);
         execute(&mut connection, "BEGIN");
-        execute(&mut connection, INSERT);
+        assert_eq!(number(&mut connection, "SELECT count(*) FROM sqlite_schema"), 1);
         let mut other = connect(&unlimited);
         for _ in 0..2 * LIMIT / 200_000 {
             execute(&mut other, LARGE);
         }
         assert!(cautious.statistics().expect("a queue").wal_bytes_held_back > LIMIT);
-        // To read, after it has written, it goes on in its turn.
+        // To write, after it has read, it leaves its snapshot, and goes on in its turn.
+        execute(&mut connection, INSERT);
         assert!(items(&mut connection) > 1);
         execute(&mut connection, "COMMIT");
     });

@@ -5,6 +5,7 @@ mod about_the_connection;
 mod another_plan;
 mod attached;
 mod auto;
+mod auto_contract;
 mod by_value;
 mod cursors;
 mod hermitage;

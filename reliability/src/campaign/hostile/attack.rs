@@ -15,9 +15,9 @@ use manyhands_queue::{Deadline, JoinOptions, Kind as Wanted, Published, Queue};
 use serde::Serialize;
 
 /// Bytes of a queue file, and where its slots lie: `crates/manyhands-queue/src/layout.rs`.
-const FILE_BYTES: u64 = 8_224_768;
+const FILE_BYTES: u64 = 8_241_152;
 const RING_AT: u64 = 4096;
-const SLOTS_AT: u64 = 360_448;
+const SLOTS_AT: u64 = 376_832;
 const SLOT_BYTES: u64 = 2048;
 /// The slots that a small crew uses.
 const SLOTS_USED: u64 = 12;

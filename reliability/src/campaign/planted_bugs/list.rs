@@ -243,6 +243,16 @@ pub const BUGS: &[Bug] = &[
         "an INSERT is kept back though its id is taken, an UPDATE though there is no such row",
         &[ALONE],
     ),
+    slow(
+        "no-predictions",
+        "a transaction of mode Auto never takes its turn before it reads",
+        &["test manyhands isolation::auto_contract::what_a_transaction_will_do"],
+    ),
+    slow(
+        "wait-with-a-snapshot",
+        "a transaction waits for its turn with a snapshot in hand",
+        &["test manyhands isolation::auto_contract::who_waits_for_the_turn"],
+    ),
     quick(
         "conflict-stays",
         "what a replay did before it found the conflict is not undone",

@@ -10,11 +10,12 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 15] = [
+const TESTS: [&str; 16] = [
     include_str!("../application.rs"),
     include_str!("../ended_transactions.rs"),
     include_str!("attached.rs"),
     include_str!("auto.rs"),
+    include_str!("auto_contract.rs"),
     include_str!("about_the_connection.rs"),
     include_str!("by_detours.rs"),
     include_str!("by_value.rs"),

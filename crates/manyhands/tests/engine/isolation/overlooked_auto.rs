@@ -28,17 +28,6 @@ fn auto() -> (Stage, Database) {
 
 const COUNT_UP: &str = "UPDATE counter SET n = n + 1";
 
-/// Row by row is no other way to see.
-#[test]
-fn rows_that_are_shown_as_they_come() {
-    let (_stage, database) = auto();
-    let mut connection = connect(&database);
-    execute(&mut connection, "BEGIN");
-    connection.query_each("SELECT n FROM counter", params![], |_| true).expect("reads");
-    assert!(connection.holds_turn());
-    execute(&mut connection, "COMMIT");
-}
-
 /// A setting that must wait for the turn is not lost when the turn is there.
 #[test]
 fn a_setting_works() {
@@ -59,10 +48,11 @@ fn the_release_that_commits() {
         let (_stage, database) = auto();
         let mut connection = connect(&database);
         execute(&mut connection, "SAVEPOINT s");
-        execute(&mut connection, "INSERT INTO child VALUES (9)");
         if others_write {
+            number(&mut connection, "SELECT count(*) FROM entry");
             execute(&mut connect(&database), COUNT_UP);
         }
+        execute(&mut connection, "INSERT INTO child VALUES (9)");
         for _ in 0..2 {
             let error = connection.execute("RELEASE s", params![]).expect_err("9 is missing");
             assert!(error.is_constraint(), "{error}");
@@ -75,30 +65,17 @@ fn the_release_that_commits() {
     }
 }
 
-/// The same when somebody else has mended it meanwhile.
-#[test]
-fn the_release_that_others_made_possible() {
-    let (_stage, database) = auto();
-    let mut connection = connect(&database);
-    execute(&mut connection, "SAVEPOINT s");
-    execute(&mut connection, "INSERT INTO child VALUES (9)");
-    execute(&mut connect(&database), "INSERT INTO entry (id) VALUES (9)");
-    execute(&mut connection, "RELEASE s");
-    assert!(connection.is_autocommit() && !connection.holds_turn());
-    assert_eq!(number(&mut connect(&database), "SELECT count(*) FROM child"), 1);
-}
-
 /// An error that says nothing of the database, and comes through a cursor, is no reason to fail later.
 #[test]
 fn an_error_that_was_caught() {
     let (_stage, database) = auto();
     let mut connection = connect(&database);
     execute(&mut connection, "BEGIN");
-    execute(&mut connection, COUNT_UP);
     let mut cursor = connection.cursor("SELECT json('no')", params![]).expect("opens");
     cursor.next_row().expect_err("is no JSON");
     drop(cursor);
     execute(&mut connect(&database), COUNT_UP);
+    execute(&mut connection, COUNT_UP);
     assert_eq!(number(&mut connection, "SELECT n FROM counter"), 2);
     execute(&mut connection, "COMMIT");
 }
@@ -151,39 +128,6 @@ fn a_rowid_that_was_looked_at() {
     check("INSERT OR REPLACE INTO entry (text) VALUES ('a')", meanwhile);
 }
 
-/// Another may insert a row with the very id that was reserved, by naming it: reserved ids are
-/// kept only from those who leave theirs to SQLite.
-#[test]
-fn a_rowid_that_was_taken() {
-    let (_stage, database) = auto();
-    let mut connection = connect(&database);
-    execute(&mut connection, "BEGIN");
-    let inserted = connection.execute("INSERT INTO entry (text) VALUES ('a')", params![]);
-    let id = connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known");
-    connect(&database)
-        .execute("INSERT INTO entry VALUES (?1, 'b')", params![id])
-        .expect("is free for who names it");
-    let error = connection.execute("COMMIT", params![]).expect_err("it is taken");
-    assert!(error.is_conflict(), "{error}");
-}
-
-/// What is reserved is forgotten when the schema changes, since a name may mean another table then.
-#[test]
-fn a_rowid_that_was_forgotten() {
-    let (_stage, database) = auto();
-    let (mut connection, mut other) = (connect(&database), connect(&database));
-    let insert = |connection: &mut Connection| {
-        let inserted = connection.execute("INSERT INTO entry DEFAULT VALUES", params![]);
-        connection.last_insert_rowid_of(&inserted.expect("inserts")).expect("is known")
-    };
-    execute(&mut connection, "BEGIN");
-    let id = insert(&mut connection);
-    execute(&mut other, "CREATE TABLE another (n)");
-    assert_eq!(insert(&mut other), id);
-    let error = connection.execute("COMMIT", params![]).expect_err("it is taken");
-    assert!(error.is_conflict(), "{error}");
-}
-
 /// With no time to wait, a transaction that cannot write does not keep others from it.
 #[test]
 fn who_cannot_write_holds_no_turn() {
@@ -206,6 +150,7 @@ fn a_wait_in_vain() {
     fn check(what: &str, look: impl Fn(&mut Connection, &Outcome) -> bool) {
         let (_stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
         let (mut one, mut other) = (connect(&database), connect(&database));
+        one.defer_writes(true);
         execute(&mut one, "BEGIN");
         execute(&mut one, "SAVEPOINT s");
         let done = one.execute(COUNT_UP, params![]).expect("writes");
@@ -242,15 +187,16 @@ fn a_bulk_load_beside_another_program() {
     shell.ask("BEGIN IMMEDIATE");
     shell.answer();
     let mut connection = connect(&database);
+    connection.defer_writes(true);
     execute(&mut connection, "BEGIN");
-    for _ in 0..100 {
+    for _ in 0..20 {
         execute(&mut connection, COUNT_UP);
     }
     assert!(!connection.holds_turn());
     shell.ask("COMMIT");
     shell.answer();
     execute(&mut connection, "COMMIT");
-    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 100);
+    assert_eq!(number(&mut connection, "SELECT n FROM counter"), 20);
 }
 
 /// In mode Immediate a savepoint begins a transaction that holds its turn, too.
@@ -274,6 +220,7 @@ fn what_did_not_compile() {
     for script in [false, true] {
         let (_stage, database) = auto();
         let mut connection = connect(&database);
+        connection.defer_writes(true);
         execute(&mut connection, "BEGIN");
         execute(&mut connection, COUNT_UP);
         execute(&mut connect(&database), "CREATE TABLE made (a)");
@@ -283,7 +230,6 @@ fn what_did_not_compile() {
         } else {
             execute(&mut connection, sql);
         }
-        assert!(connection.holds_turn());
         execute(&mut connection, "COMMIT");
         assert_eq!(number(&mut connection, "SELECT count(*) FROM made"), 1);
     }
@@ -362,53 +308,29 @@ fn the_columns_of_the_rows() {
     assert_eq!(execution.columns.len(), 2);
 }
 
-/// The first of a process to ask for a new id of a table cannot know what another, who holds the turn at that moment, has
-/// inserted there without a reservation: it waits for the turn. (It was told that other's id, and failed at its commit.)
+/// A write that does not compile any more takes the turn of its transaction, to say so. Where that does not come, the write
+/// is not executed alone.
 #[test]
-fn the_first_id_of_a_table() {
-    let (_stage, database) = auto();
-    let mut holder = connect(&database);
-    execute(&mut holder, "BEGIN IMMEDIATE");
-    for text in ["a", "b", "c"] {
-        holder.execute("INSERT INTO entry (text) VALUES (?1)", params![text]).expect("inserts");
-    }
-    let asking: Vec<_> = ["d", "e"]
-        .map(|text| {
-            let mut asking = connect(&database);
-            execute(&mut asking, "BEGIN");
-            let insert = "INSERT INTO entry (text) VALUES (?1)";
-            let inserted: Outcome = asking.execute(insert, params![text]).expect("inserts");
-            std::thread::spawn(move || {
-                let id = asking.last_insert_rowid_of(&inserted).expect("its turn");
-                asking.execute("COMMIT", params![]).expect("commits");
-                let found =
-                    format!("SELECT count(*) FROM entry WHERE text = '{text}' AND id = {id}");
-                assert_eq!(number(&mut asking, &found), 1);
-            })
-        })
-        .into_iter()
-        .collect();
-    execute(&mut holder, "COMMIT");
-    asking.into_iter().for_each(|it| it.join().expect("is told its id"));
-}
-
-/// A write is compiled once more before it is kept back, and may not compile any more. Its transaction takes its turn where
-/// that shows, and may fail there: then the write is not executed. (It was, alone.)
-#[test]
-fn a_write_whose_table_was_dropped_and_made_anew() {
-    let (_stage, database) = auto();
+fn a_write_whose_table_was_dropped() {
+    let (_stage, database) = open(TransactionMode::Auto, Duration::from_millis(50));
     let (mut one, mut other) = (connect(&database), connect(&database));
+    one.defer_writes(true);
     let insert = "INSERT INTO later VALUES (1)";
     execute(&mut other, "CREATE TABLE later (a)");
-    execute(&mut one, insert);
-    execute(&mut one, insert);
-    execute(&mut other, "DROP TABLE later");
+    for _ in 0..2 {
+        execute(&mut one, insert);
+    }
     execute(&mut one, "BEGIN");
-    execute(&mut one, "INSERT INTO entry VALUES (1, 'a')");
-    execute(&mut other, "INSERT INTO entry VALUES (1, 'b')");
+    execute(&mut one, COUNT_UP);
+    execute(&mut other, "BEGIN IMMEDIATE");
+    execute(&mut other, "DROP TABLE later");
+    execute(&mut other, "COMMIT");
+    execute(&mut other, "BEGIN IMMEDIATE");
+    let error = one.execute(insert, params![]).expect_err("the turn does not come");
+    assert!(error.is_timeout() && !one.is_autocommit(), "{error}");
     execute(&mut other, "CREATE TABLE later (a)");
-    let error = one.execute(insert, params![]).expect_err("the id is taken");
-    assert_eq!(error.sqlite_message(), Some("UNIQUE constraint failed: entry.id"));
-    assert!(one.is_autocommit());
+    execute(&mut other, "COMMIT");
+    execute(&mut one, "COMMIT");
     assert_eq!(number(&mut other, "SELECT count(*) FROM later"), 0);
+    assert_eq!(number(&mut other, "SELECT n FROM counter"), 1);
 }

@@ -81,7 +81,7 @@ fn a_virtual_table_that_is_connected() {
         CREATE TABLE log (a);";
     let (_stage, database) = auto(SCHEMA);
     let (mut one, mut other) = (connect(&database), connect(&database));
-    execute(&mut one, "BEGIN");
+    execute(&mut one, "BEGIN CONCURRENT");
     execute(&mut one, "INSERT INTO doc VALUES ('hello')");
     execute(&mut one, "INSERT INTO log VALUES ('hello')");
     execute(&mut other, "INSERT INTO log VALUES ('other')");

@@ -1,0 +1,288 @@
+//! A transaction moves to its turn in the queue: from there on it runs as SQLite alone would have it, and cannot conflict.
+//!
+//! Where nobody has committed since its snapshot, and nobody waits, it goes on *in place*, on that snapshot. Otherwise
+//! it leaves the snapshot, before it waits: a checkpoint that waits for the snapshot would keep the turn from coming. Then it
+//! executes its log again (`home.rs`), and compares.
+//!
+//! A transaction whose turn does not come in time goes on *detached*: it is open and has no snapshot, and its log says
+//! what it is. Whatever it does next moves it to its turn first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use manyhands_queue::{Deadline, planted};
+use manyhands_sqlite::{Promotion, WalIndexHeader};
+
+use crate::Error;
+use crate::commit::Client;
+use crate::connection::Connection;
+use crate::error::ErrorKind;
+use crate::executor::Executed;
+use crate::limits;
+use crate::optimistic::Optimistic;
+use crate::prediction::Fingerprint;
+use crate::recent;
+use crate::request::{self, Answer, Origin};
+use crate::tables::TableSet;
+
+impl Connection {
+    /// Moves the transaction to its turn. With `as_it_is` the fork holds what its log says, and no more: then it can be
+    /// promoted.
+    ///
+    /// # Errors
+    /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
+    /// transaction is rolled back then.
+    pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
+        let escalated = self.escalate_with(as_it_is);
+        if escalated.is_err() {
+            self.roll_back_quietly();
+        }
+        escalated
+    }
+
+    /// The same before a statement has done anything.
+    ///
+    /// # Errors
+    /// When the turn did not come before the deadline, the transaction stays open, as in SQLite: who
+    /// tries again would otherwise do so outside of it. So it does in mode Auto when what it has read is no longer so.
+    pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
+        self.escalate_with(true)
+    }
+
+    /// The same for a transaction that only reads until now, and will probably write: if the turn does not come, or not
+    /// with what it has read, it goes on as it was.
+    ///
+    /// # Errors
+    /// Interrupted.
+    pub(crate) fn escalate_early(&mut self) -> Result<(), Error> {
+        let has_read = self.optimistic.as_ref().is_some_and(|it| !it.log.entries().is_empty());
+        if has_read {
+            if !self.wait_with_snapshot()? {
+                return Ok(());
+            }
+            // Without the snapshot it could not go on reading.
+            if !self.is_as_it_was() && !self.would_see_the_same() {
+                self.release_turns();
+                return Ok(());
+            }
+        }
+        // Not in place: until it writes, SQLite would let other programs commit.
+        match self.escalate_with(false) {
+            Err(error) if !has_read && error.is_timeout() => Ok(()),
+            escalated => escalated,
+        }
+    }
+
+    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
+        let escalated = self.move_to_turn(as_it_is);
+        // A transaction that could not be rolled back keeps its turn until it ends.
+        if escalated.is_err() && (self.optimistic.is_some() || self.sqlite().is_autocommit()) {
+            self.release_turns();
+        }
+        escalated
+    }
+
+    fn move_to_turn(&mut self, as_it_is: bool) -> Result<(), Error> {
+        if let Some(read) = self.optimistic.as_ref().and_then(|it| it.stale.as_ref()) {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
+        }
+        if self.turns.is_empty()
+            && self.attached.is_empty()
+            && let Some(lead) = self.lead_if_idle()?
+        {
+            self.hold(lead)?;
+        }
+        if !self.turns.is_empty() && as_it_is && self.go_on_in_place()? {
+            self.count_transaction(|it| &it.escalations);
+            return Ok(());
+        }
+        self.drain_cursors()?;
+        self.see_what_waits();
+        let snapshot = self.sqlite().fork_status().snapshot;
+        let optimistic = self.leave_fork()?;
+        if planted("wait-with-a-snapshot") {
+            self.sqlite().execute("BEGIN; SELECT 1 FROM sqlite_schema")?;
+        }
+        if self.turns.is_empty()
+            && let Err(error) = self.hold_all(None)
+        {
+            self.resume(optimistic);
+            return Err(error);
+        }
+        if planted("wait-with-a-snapshot") {
+            self.roll_back_here();
+        }
+        self.count_transaction(|it| &it.escalations);
+        let optimistic = self.replay_at_home(optimistic, snapshot.as_ref())?;
+        self.reuse_log(optimistic.log);
+        self.count_transaction(|it| &it.replays);
+        Ok(())
+    }
+
+    /// Goes on in the turn that it holds, on its own snapshot. False when that is not the newest, or another program may
+    /// write at this moment, which is to be waited for without it.
+    fn go_on_in_place(&mut self) -> Result<bool, Error> {
+        let Some(optimistic) = &self.optimistic else { return Ok(false) };
+        // What was read elsewhere has no turn, and may have changed: it is read again.
+        if optimistic.detached || optimistic.reads_elsewhere {
+            return Ok(false);
+        }
+        let fork = self.sqlite().fork_status();
+        let is_newest = fork.snapshot.is_none() || fork.snapshot == fork.live;
+        let goes_on = if fork.forked {
+            self.sqlite().promote_fork() == Promotion::Promoted
+        } else {
+            // SQLite takes its lock with the first write: by then another program may have committed, and it says so.
+            let alone = || self.file.as_ref().is_some_and(|it| !it.has_foreign_connections());
+            let entries = optimistic.log.entries();
+            // What was deferred between savepoints is executed between them.
+            let in_order = optimistic.deferred() == 0 || entries.iter().all(|it| !it.is_savepoint);
+            optimistic.auto && is_newest && in_order && alone()
+        };
+        if goes_on {
+            self.note_promoted()?;
+        }
+        Ok(goes_on)
+    }
+
+    /// Executes the log in the turn that it holds, and gives it back. If that fails for who waits too long, or for what a
+    /// transaction of mode Auto has read, this one stays open.
+    pub(crate) fn replay_at_home(
+        &mut self,
+        optimistic: Box<Optimistic>,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<Box<Optimistic>, Error> {
+        let error = match self.begin_and_replay(&optimistic, snapshot) {
+            Ok(()) => return Ok(optimistic),
+            Err(error) => error,
+        };
+        let waits_again = optimistic.auto && (error.is_timeout() || error.is_interrupt());
+        if waits_again || matches!(error.kind(), ErrorKind::StaleSnapshot(_)) {
+            self.roll_back_here();
+            let optimistic = self.learn_from(optimistic, &error);
+            self.release_turns();
+            self.resume(optimistic);
+        } else {
+            self.roll_back_quietly();
+        }
+        Err(error)
+    }
+
+    /// What it has read is no longer so: that becomes what others like it are told from.
+    fn learn_from(&mut self, mut optimistic: Box<Optimistic>, error: &Error) -> Box<Optimistic> {
+        if let ErrorKind::StaleSnapshot(read) = error.kind() {
+            let index = read.0.as_ref().map(|(index, _)| *index);
+            let entry = index.and_then(|index| optimistic.log.entries().get(index));
+            self.path.note_stale(&optimistic.queue, entry.map(|it| Fingerprint::of(&it.sql)));
+            optimistic.stale = Some(Arc::clone(read));
+        }
+        optimistic
+    }
+
+    /// The transaction goes on without a snapshot, as its log says. Nothing is left of it when that fails.
+    pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
+        optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
+        let own = self.own_statements();
+        let begun =
+            self.savepoints.begin_again().iter().try_for_each(|it| self.sqlite().execute(it));
+        self.sqlite().arm_fork(true);
+        drop(own);
+        self.optimistic = Some(optimistic);
+        if begun.is_err() {
+            self.roll_back_quietly();
+        }
+    }
+
+    /// True when all that the transaction has read is still so, as far as is known without a look.
+    fn is_as_it_was(&self) -> bool {
+        let Some(optimistic) = &self.optimistic else { return false };
+        let fork = self.sqlite().fork_status();
+        if fork.snapshot == fork.live {
+            return true;
+        }
+        let by_others = self.written_since(fork.snapshot.as_ref(), fork.live.as_ref());
+        let mut entries = optimistic.log.entries().iter();
+        let is_spared = |reads: TableSet| !reads.meets(by_others);
+        !optimistic.reads_elsewhere
+            && !optimistic.incomplete
+            && entries.all(|entry| {
+                entry.is_savepoint || entry.spared_if_unchanged().is_some_and(is_spared)
+            })
+    }
+
+    /// Has the process's executor read again what the transaction has read, in the turn that this one holds. False where
+    /// something else shows, and where that cannot be found out so.
+    fn would_see_the_same(&mut self) -> bool {
+        if self.drain_cursors().is_err() {
+            return false;
+        }
+        self.see_what_waits();
+        let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
+            return false;
+        };
+        let snapshot = self.sqlite().fork_status().snapshot;
+        let Some(snapshot) = snapshot.filter(|_| !optimistic.at_home && !optimistic.incomplete)
+        else {
+            return false;
+        };
+        let mut request = Vec::new();
+        let encoded = request::encode(&optimistic.request(self.session, &snapshot), &mut request);
+        if encoded.is_none() || !self.may_travel() {
+            return false;
+        }
+        let queue = file.queue();
+        let Ok(mut guard) = file.executor(&queue) else { return false };
+        let executor = guard.get();
+        let begun = executor
+            .adopt(self.session)
+            .and_then(|()| executor.begin(Deadline::after(Duration::ZERO)));
+        if begun.is_err() {
+            // Another program writes at this moment.
+            return false;
+        }
+        let now = executor.before().copied();
+        let since =
+            |it: &Origin| recent::written_since(&queue, (it.change, it.checksum), now.as_ref());
+        let mut answer = Vec::new();
+        let executed = executor.execute(&request, limits::REQUEST_TIME_MAX, since, &mut answer);
+        let undone = executor.rollback();
+        if undone.is_err() {
+            guard.discard();
+        }
+        let answer = request::decode_answer(&answer).filter(|_| executed == Executed::Answered);
+        matches!(answer, Some(Answer::Replayed(_)))
+    }
+
+    /// Waits for the turn with a snapshot in hand, for a short time, and no longer when somebody checkpoints, who may wait
+    /// for that snapshot. False when the turn has not come.
+    fn wait_with_snapshot(&mut self) -> Result<bool, Error> {
+        let Some(file) = self.file.clone() else { return Ok(false) };
+        let client = self.client(&file);
+        let deadline = Deadline::after(limits::EARLY_TURN_WAIT_MAX.min(self.settings.timeout));
+        let client = Client { deadline, gives_way: true, ..client };
+        match client.take_turn() {
+            Ok(lead) => {
+                self.hold(lead)?;
+                Ok(true)
+            }
+            Err(error) if error.is_timeout() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
+    pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
+        let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
+        self.sqlite().arm_fork(false);
+        if let Err(error) = self.step_kept_back() {
+            self.roll_back_quietly();
+            return Err(error);
+        }
+        if let Some(ended) = self.end_optimistic() {
+            self.reuse_log(ended.log);
+        }
+        self.turn_written =
+            if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Whether a transaction of mode Auto will write, as transactions like it did before: those that came by the same
+//! statements. What is learnt all processes share ([`Queue::predict`]).
+
+use manyhands_queue::{Became, Prediction, Queue};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// How many different statements of a transaction are looked at. What reads more before it writes is rare.
+const STATEMENTS_MAX: usize = 16;
+
+/// A statement without its literals, so that texts that were made for one execution each are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fingerprint(u64);
+
+impl Fingerprint {
+    pub(crate) fn of(sql: &str) -> Fingerprint {
+        let mut shape = Vec::with_capacity(sql.len());
+        let mut bytes = sql.bytes().peekable();
+        let mut in_name = false;
+        while let Some(byte) = bytes.next() {
+            if byte == b'\'' {
+                // A doubled quote ends one text and begins another: the shape is the same for the same statement.
+                bytes.by_ref().find(|&it| it == b'\'');
+                shape.push(b'\'');
+            } else if byte.is_ascii_digit() && !in_name {
+                while bytes.next_if(|it| it.is_ascii_alphanumeric() || *it == b'.').is_some() {}
+                shape.push(b'0');
+            } else {
+                shape.push(byte);
+            }
+            in_name = byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
+        }
+        Fingerprint(xxh3_64_with_seed(&shape, 0))
+    }
+}
+
+/// The way that the open transaction has come.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    seen: Vec<Fingerprint>,
+    steps: Vec<Step>,
+    pub(crate) wrote: bool,
+}
+
+/// What to learn for, and to predict by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The statements until here.
+    way: u64,
+    /// The last one of them, whatever came before: for ways that nobody has come yet.
+    statement: u64,
+}
+
+impl Step {
+    /// What transactions have done that came this way.
+    pub(crate) fn predict(self, queue: &Queue) -> Prediction {
+        match queue.predict(self.way) {
+            known @ (Prediction::Writes | Prediction::Reads) => known,
+            unknown => match queue.predict(self.statement) {
+                Prediction::Writes => Prediction::Writes,
+                _ => unknown,
+            },
+        }
+    }
+
+    fn learn(self, queue: &Queue, became: Became) {
+        queue.learn(self.way, became);
+        queue.learn(self.statement, became);
+    }
+}
+
+impl Path {
+    /// The transaction is about to execute a statement that reads. `None` for one that has been looked at before, and after
+    /// too many.
+    pub(crate) fn step(&mut self, statement: Fingerprint) -> Option<Step> {
+        if self.seen.contains(&statement) || self.seen.len() == STATEMENTS_MAX {
+            return None;
+        }
+        self.seen.push(statement);
+        let before = self.steps.last().map_or(0, |it| it.way);
+        let key = |seed| xxh3_64_with_seed(&statement.0.to_ne_bytes(), seed);
+        let step = Step { way: key(before), statement: key(u64::MAX) };
+        self.steps.push(step);
+        Some(step)
+    }
+
+    /// What this statement had read was changed before the transaction wrote. Those before it are not to blame: what
+    /// a web framework reads first, for views that only read too, must not make these wait.
+    pub(crate) fn note_stale(&mut self, queue: &Queue, statement: Option<Fingerprint>) {
+        let place = self.seen.iter().position(|&seen| Some(seen) == statement).unwrap_or_default();
+        self.steps.drain(place..).for_each(|step| step.learn(queue, Became::Stale));
+        self.wrote = true;
+    }
+
+    /// True when it has executed anything.
+    pub(crate) fn is_to_learn(&self) -> bool {
+        self.wrote || !self.seen.is_empty()
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end(&mut self, queue: Option<&Queue>) {
+        if let Some(queue) = queue {
+            let became = if self.wrote { Became::Writer } else { Became::Reader };
+            self.steps.iter().for_each(|step| step.learn(queue, became));
+        }
+        self.seen.clear();
+        self.steps.clear();
+        self.wrote = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_make_no_other_statement() {
+        let same = |one: &str, other: &str| Fingerprint::of(one) == Fingerprint::of(other);
+        assert!(same("SELECT a1 FROM t WHERE id = 5", "SELECT a1 FROM t WHERE id = 1234.5e6"));
+        assert!(same("SELECT * FROM t WHERE name = 'x'", "SELECT * FROM t WHERE name = 'long'"));
+        assert!(!same("SELECT a1 FROM t", "SELECT a2 FROM t"));
+        assert!(!same("SELECT a FROM t1", "SELECT a FROM t2"));
+        assert!(!same("SELECT a FROM t WHERE b = 1", "SELECT a FROM t WHERE c = 1"));
+        assert!(same("SELECT 'never ended", "SELECT 'neither"));
+    }
+
+    /// A loop executes the same statement again and again: it is the same way.
+    #[test]
+    fn a_statement_counts_once() {
+        let (one, other) = (Fingerprint(1), Fingerprint(2));
+        let mut path = Path::default();
+        let first = path.step(one).expect("a key");
+        assert_eq!(path.step(one), None);
+        let second = path.step(other).expect("a key");
+        assert_ne!(first.way, second.way);
+        let mut reverse = Path::default();
+        assert_eq!(reverse.step(other).map(|it| it.statement), Some(second.statement));
+        assert_ne!(reverse.step(one).map(|it| it.way), Some(second.way), "the order counts");
+    }
+}
