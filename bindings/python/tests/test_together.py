@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -366,3 +367,20 @@ def test_two_connections_of_a_thread_that_wait_for_each_other(path, connection):
     assert "executed `BEGIN IMMEDIATE` last" in caught.value.reason
     holder.close()
     patient.close()
+
+
+def test_the_first_write_of_a_new_database_leaves_attached_ones_as_they_are(path, tmp_path):
+    """It is switched to WAL mode then, and was so with all that was attached: a database in another mode too, and itself,
+    for which it then waited."""
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as stock:
+        stock.execute("CREATE TABLE t (n)")
+    with closing(manyhands.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"ATTACH '{other}' AS other")
+        connection.execute(f"ATTACH '{path}' AS itself")
+        connection.execute("CREATE TABLE itself.t (n)")
+        connection.execute("INSERT INTO main.t VALUES (1)")
+        assert connection.execute("PRAGMA other.journal_mode").fetchone() == ("delete",)
+        assert connection.execute("PRAGMA main.journal_mode").fetchone() == ("wal",)
+    with closing(sqlite3.connect(other)) as stock:
+        assert stock.execute("PRAGMA journal_mode").fetchone() == ("delete",)

@@ -81,7 +81,7 @@ pub(crate) fn join(
 }
 
 fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {
-    let mode = connection.query_text("PRAGMA journal_mode=WAL")?;
+    let mode = connection.query_text("PRAGMA main.journal_mode=WAL")?;
     if mode != "wal" {
         return Err(Error::refused(format!(
             "{} cannot be switched to WAL mode, it stays in mode {mode}: Manyhands needs a file on a \

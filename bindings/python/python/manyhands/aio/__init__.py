@@ -20,6 +20,8 @@ The calls of one connection run one after the other, in their order.
 * *Holders* have the turn: all others wait for them. Each gets a thread at once, so the turn is never held by a
   connection that waits for a thread. One file has one holder, so these threads are few.
 
+One more thread closes what was forgotten, since a finalizer may wait for nobody.
+
 A connection that is idle, and has nothing of its own (no transaction, open cursor, function, PRAGMA …), closes what
 it has open when others have been used since, and opens it again for its next call. That takes microseconds, and
 thousands of idle connections cost next to nothing.
