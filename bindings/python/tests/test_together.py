@@ -370,8 +370,8 @@ def test_two_connections_of_a_thread_that_wait_for_each_other(path, connection):
 
 
 def test_the_first_write_of_a_new_database_leaves_attached_ones_as_they_are(path, tmp_path):
-    """It is switched to WAL mode then, and was so with all that was attached: a database in another mode too, and itself,
-    for which it then waited."""
+    """It is switched to WAL mode then, and was so with all that was attached: a database in another mode too, and
+    itself, for which it then waited."""
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as stock:
         stock.execute("CREATE TABLE t (n)")

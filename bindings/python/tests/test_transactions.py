@@ -470,7 +470,7 @@ def test_the_pragmas_of_waiting_and_of_checkpoints(account):
 
 
 def test_a_transaction_that_fails_where_names_are_asked_for(path):
-    """A statement that does not compile takes the turn, to say so. Where that does not come, it is not executed alone."""
+    """A statement that does not compile takes the turn, to say so. Where that does not come, it is not executed."""
     connection, other = manyhands.connect(path, timeout=0.1), manyhands.connect(path, isolation_level=None)
     other.execute("CREATE TABLE single (a)")
     connection.execute("BEGIN")
