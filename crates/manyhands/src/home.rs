@@ -76,7 +76,7 @@ impl Connection {
     }
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
-    /// A new error of a cautious transaction is its caller's to see.
+    /// A new error of a deferred write is its caller's to see.
     fn execute_again(
         &mut self,
         optimistic: &Optimistic,

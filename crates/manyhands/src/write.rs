@@ -1,4 +1,4 @@
-//! Writes that any connection can execute: they are led at once, or travel as requests.
+//! Writes that any connection can execute, and batches of them: they are led at once, or travel as requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -120,6 +120,81 @@ impl Connection {
         let here = self.sqlite().total_changes();
         self.open().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
+    }
+
+    /// Executes several statements, all or none, and returns what each did. Outside a transaction they
+    /// travel as one request, and no other write comes between them.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO account VALUES (1, 500), (2, 0)", params![])?;
+    /// let done = connection.batch(&[
+    ///     ("UPDATE account SET cents = cents - ?1 WHERE id = 1", params![200]),
+    ///     ("UPDATE account SET cents = cents + ?1 WHERE id = 2 RETURNING cents", params![200]),
+    /// ])?;
+    /// assert_eq!(done[1].rows[0].get::<i64>(0)?, 200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the first statement that failed; [`Error::statement_index`] says which. Then
+    /// nothing was written.
+    pub fn batch(&mut self, statements: &[(&str, &[Value])]) -> Result<Vec<Outcome>, Error> {
+        self.begin_operation()?;
+        if let Some(outcomes) = self.batch_as_request(statements)? {
+            return Ok(outcomes);
+        }
+        if !self.sqlite().is_autocommit() {
+            return self.batch_in_savepoint(statements);
+        }
+        if self.writes_with_blob() {
+            return Err(Error::refused(
+                "a batch commits, and SQLite cannot while a blob is open for writing: close the blob",
+            ));
+        }
+        self.batch_in_turn(statements)
+    }
+
+    /// Executes a batch outside a transaction, here.
+    pub(crate) fn batch_in_turn(
+        &mut self,
+        statements: &[(&str, &[Value])],
+    ) -> Result<Vec<Outcome>, Error> {
+        let mut transaction = self.begin_immediate()?;
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for (index, (sql, values)) in statements.iter().enumerate() {
+            let outcome = transaction.execute(sql, values);
+            outcomes.push(outcome.map_err(|error| error.in_statement(index))?);
+        }
+        transaction.commit()?;
+        Ok(outcomes)
+    }
+
+    fn batch_in_savepoint(
+        &mut self,
+        statements: &[(&str, &[Value])],
+    ) -> Result<Vec<Outcome>, Error> {
+        self.execute("SAVEPOINT manyhands_batch", &[])?;
+        let mut outcomes = Vec::with_capacity(statements.len());
+        for (index, (sql, values)) in statements.iter().enumerate() {
+            match self.execute(sql, values) {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) => {
+                    // Gone already, if the statement rolled the whole transaction back.
+                    if !self.sqlite().is_autocommit() {
+                        self.execute("ROLLBACK TO manyhands_batch", &[])?;
+                        self.execute("RELEASE manyhands_batch", &[])?;
+                    }
+                    return Err(error.in_statement(index));
+                }
+            }
+        }
+        self.execute("RELEASE manyhands_batch", &[])?;
+        Ok(outcomes)
     }
 
     /// Sends a batch to the queue, if all of its statements can travel.
