@@ -39,6 +39,14 @@ impl Preload {
         preload
     }
 
+    /// Nothing is preloaded: the process has a queue of another layout, as another version of the product has.
+    pub fn another_layout() -> Preload {
+        Preload {
+            variables: vec![("MANYHANDS_PLANTED", "another-layout".to_owned())],
+            ..Preload::default()
+        }
+    }
+
     /// The wall clock is off by the seconds that a file of 8 bytes has.
     pub fn clock(file: &Path) -> Preload {
         let mut preload = Preload::about(Path::new("/"));

@@ -35,7 +35,7 @@ use self::identity::{FileIdentity, Verdict, refuse_unsafe, set_owner};
 use crate::clock::Deadline;
 use crate::crash;
 use crate::join::{self, JoinError, JoinOptions};
-use crate::layout::{FILE_BYTES, LAYOUT, MAGIC, MEMBERS, Shared};
+use crate::layout::{FILE_BYTES, MAGIC, MEMBERS, Shared, layout};
 use crate::member::{self, LockKind, MemberFile};
 use crate::room::Part;
 use crate::sync::Ordering;
@@ -247,7 +247,7 @@ impl Region {
         }
         let identity = &self.shared().header.identity.0;
         identity.magic.load(Ordering::Relaxed) == MAGIC
-            && identity.layout.load(Ordering::Relaxed) == LAYOUT
+            && identity.layout.load(Ordering::Relaxed) == layout()
             && identity.retired.load(Ordering::Relaxed) == 0
     }
 

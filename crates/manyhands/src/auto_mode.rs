@@ -59,13 +59,20 @@ impl Connection {
     /// True for a plain BEGIN, or a savepoint that begins a transaction, that holds its turn.
     pub(crate) fn begins_in_turn(&self, prepared: &Prepared) -> bool {
         let statement = prepared.facts.transaction.as_ref();
-        self.file.is_some()
-            && self.settings.transaction_mode == TransactionMode::Immediate
+        let (mode, concurrent) =
+            (self.settings.transaction_mode, is_begin_concurrent(&prepared.sql));
+        let in_turn = if self.is_guest() {
+            // Nothing is replayed there; one of mode Auto is SQLite's own.
+            let waits = !self.settings.timeout.is_zero() && !self.reads_only;
+            waits && (concurrent || mode != TransactionMode::Auto)
+        } else {
+            self.file.is_some() && mode == TransactionMode::Immediate && !concurrent
+        };
+        in_turn
             && matches!(
                 statement,
                 Some(TransactionStatement::Begin | TransactionStatement::Savepoint(_))
             )
-            && !is_begin_concurrent(&prepared.sql)
     }
 
     /// True in a transaction of mode Auto that has not taken its turn yet.

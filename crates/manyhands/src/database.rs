@@ -71,7 +71,8 @@ impl Database {
     ///
     /// # Errors
     /// As SQLite fails to open; and when the queue file beside it, `<path>-hands`, cannot be made or
-    /// joined: the disk is full, the directory on a network file system, or the file in use by another version.
+    /// joined: the disk is full, or the directory on a network file system. Where programs of another version have the database
+    /// open it is no error: until they have gone, SQLite's own lock orders the writes of both.
     pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
         Database::builder(path).open()
     }
@@ -138,6 +139,11 @@ impl Database {
         let is_plain = self.mode == OpenMode::ReadWriteCreate && !self.uri;
         let first = FirstConnection { connection, is_plain };
         match DatabaseFile::open(path.clone(), Opener::Gives(first), self.settings.timeout) {
+            Err(error) if error.is_of_other_version() => {
+                tracing::warn!(%error, "working beside them through SQLite's own lock until they have gone");
+                self.entrance = Some(Arc::new(Entrance::new(path, &self.settings)));
+                Ok(None)
+            }
             Err(error) if error.may_make_no_queue() => {
                 tracing::warn!(%error, "the database is opened for reading only");
                 // By its path: SQLite refuses a URI that asks for more.

@@ -5,6 +5,10 @@
 //! is plain SQLite until somebody writes, or begins a transaction: that connection makes it, with what it has chosen. And one
 //! that the application leaves in another journal mode ([`Journal::Keep`]) is plain SQLite until it is in WAL mode.
 //!
+//! Where processes of another version have the database open, their queue is not ours to join. Until they have gone a process is
+//! their *guest*: it takes SQLite's own lock as any other program does, but asks for it more often, and its transactions that
+//! would work side by side with others hold that lock from their beginning.
+//!
 //! A [`Database`](crate::Database), its clones and their connections share the entrance. Whoever goes through first opens it for all; each
 //! connection follows with its next statement outside a transaction.
 
@@ -83,7 +87,11 @@ impl Entrance {
     }
 
     fn join(&self, own: &sqlite::Connection) -> Result<Option<&FileHandle>, Error> {
-        let file = DatabaseFile::open(self.path.clone(), Opener::Keeps(own), self.timeout)?;
+        let file = DatabaseFile::open(self.path.clone(), Opener::Keeps(own), self.timeout);
+        if file.as_ref().is_err_and(Error::is_of_other_version) {
+            return self.note_in_vain();
+        }
+        let file = file?;
         // Another thread may have been faster: it is the same file.
         Ok(Some(self.file.get_or_init(|| file)))
     }
@@ -119,6 +127,11 @@ impl Connection {
     pub(crate) fn is_shared(&self) -> bool {
         let keeps = |it: &Arc<Entrance>| it.journal == Journal::Keep;
         self.file.is_some() || self.entrance.as_ref().is_some_and(|it| !keeps(it))
+    }
+
+    /// True while programs of another version write the same file through a queue of theirs.
+    pub(crate) fn is_guest(&self) -> bool {
+        self.file.is_none() && self.is_shared()
     }
 
     /// Goes through the entrance if it is open.

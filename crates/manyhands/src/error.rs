@@ -152,6 +152,11 @@ impl Error {
             || self.code().is_some_and(sqlite::Code::is_cannot_open)
     }
 
+    /// True when programs of another version of Manyhands or of SQLite have the database open.
+    pub(crate) fn is_of_other_version(&self) -> bool {
+        matches!(&*self.kind, ErrorKind::Join(JoinError::OtherVersion { .. }))
+    }
+
     /// True when the deadline passed while waiting for a turn or a lock.
     pub fn is_timeout(&self) -> bool {
         matches!(

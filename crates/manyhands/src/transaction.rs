@@ -96,9 +96,10 @@ impl Connection {
     /// # Errors
     /// See [`Connection::execute`]; and inside a transaction.
     pub fn begin_read_only(&mut self) -> Result<(), Error> {
-        self.execute("BEGIN CONCURRENT", &[])?;
-        self.reads_only = true;
-        Ok(())
+        let was_read_only = core::mem::replace(&mut self.reads_only, true);
+        let begun = self.execute("BEGIN CONCURRENT", &[]).map(drop);
+        self.reads_only = begun.is_ok() || was_read_only;
+        begun
     }
 
     /// For who cannot hold a [`Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until

@@ -65,9 +65,11 @@ impl Connection {
     /// Takes SQLite's write lock for a statement that begins a transaction with it, if another program may commit again and
     /// again. SQLite waits for it otherwise.
     fn lock_ahead_of_others(&self, prepared: &Prepared) -> bool {
-        let Some(file) = &self.file else { return false };
-        if prepared.compiled.read_only || !self.holds(file.id()) || !file.has_foreign_connections()
-        {
+        let others_commit = match &self.file {
+            Some(file) => self.holds(file.id()) && file.has_foreign_connections(),
+            None => self.is_guest(),
+        };
+        if prepared.compiled.read_only || !others_commit {
             return false;
         }
         let patience = self.settings.timeout.min(limits::BUSY_TRIES_FOR);

@@ -1,13 +1,14 @@
 //! Many processes open a database that does not exist yet, make the same tables, and insert one row
-//! each: no error, all rows.
+//! each: no error, all rows. So it is too where they are of two versions, which cannot share a queue.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use super::{Writer, job, place, report, results, unexpected_errors};
 use crate::ledger::Ledger;
+use crate::preload::Preload;
 use crate::verdict;
 use crate::worker::Act;
 
@@ -21,6 +22,9 @@ pub struct Arguments {
     processes: i64,
     #[arg(long, default_value_t = 3)]
     rounds: u64,
+    /// Every second process is of another version, whose queue has another layout.
+    #[arg(long)]
+    versions: bool,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[arg(long, default_value_t = 0)]
@@ -28,6 +32,32 @@ pub struct Arguments {
     /// Appends the figures to this file, one JSON object each line.
     #[arg(long)]
     json: Option<PathBuf>,
+}
+
+/// How many processes write in a relay, and how many rows each of them.
+const STINTS: i64 = 8;
+/// See [`STINTS`].
+const STINT_ROWS: u64 = 200;
+
+/// Processes of two versions that write beside each other for a while: as each ends others go on, so that guests become
+/// members and newcomers guests.
+fn relay(database: &Path, first: i64, seed: u64) -> Result<Vec<Writer>> {
+    let mut crew: Vec<Writer> = Vec::new();
+    for number in first..first + STINTS {
+        let mut job = job(database, Act::Storm, number, seed);
+        (job.threads, job.count) = (1, STINT_ROWS);
+        crew.push(Writer::start_with(&job, None, &version(number))?);
+        std::thread::sleep(Duration::from_millis(15));
+    }
+    for writer in &mut crew {
+        writer.child.dies_within(PATIENCE)?;
+    }
+    Ok(crew)
+}
+
+/// Every second process is of another version.
+fn version(number: i64) -> Preload {
+    if number % 2 == 1 { Preload::another_layout() } else { Preload::default() }
 }
 
 /// Runs the campaign. False when there was a finding.
@@ -39,12 +69,18 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let (mut ledger, mut findings) = (Ledger::new(seed, true), Vec::new());
         let began = Instant::now();
         let mut crew = (0..arguments.processes)
-            .map(|number| Writer::start(&job(&database, Act::Open, number, seed), None))
+            .map(|number| {
+                let preload = if arguments.versions { version(number) } else { Preload::default() };
+                Writer::start_with(&job(&database, Act::Open, number, seed), None, &preload)
+            })
             .collect::<Result<Vec<Writer>>>()?;
         for writer in &mut crew {
             writer.child.dies_within(PATIENCE.saturating_sub(began.elapsed()))?;
         }
         let took = began.elapsed();
+        if arguments.versions {
+            crew.extend(relay(&database, arguments.processes, seed)?);
+        }
         for writer in crew {
             writer.finish(&mut ledger, &mut findings)?;
         }
@@ -52,13 +88,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let verdict = verdict::examine(&database, &ledger)?;
         findings.extend(verdict.findings);
         rows += verdict.rows as u64;
-        if verdict.rows as i64 != arguments.processes {
-            findings.push(format!("{} rows of {}", verdict.rows, arguments.processes));
+        let stints = if arguments.versions { STINTS * STINT_ROWS as i64 } else { 0 };
+        if verdict.rows as i64 != arguments.processes + stints {
+            findings.push(format!("{} rows of {}", verdict.rows, arguments.processes + stints));
         }
         println!("{} processes opened, {} rows, {took:.1?}", arguments.processes, verdict.rows);
         let Arguments { processes, seed, .. } = arguments;
         let replay = format!(
-            "opening --processes {processes} --seed {seed} --from-round {round} --rounds 1"
+            "opening --processes {processes}{} --seed {seed} --from-round {round} --rounds 1",
+            if arguments.versions { " --versions" } else { "" }
         );
         green &= report(&findings, &replay, Some(directory));
     }

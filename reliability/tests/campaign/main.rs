@@ -170,6 +170,7 @@ fn an_attacker_loses_nothing_and_stops_nobody() {
 #[test]
 fn many_processes_create_one_database() {
     check(&["opening", "--processes", "50", "--rounds", "2"]);
+    check(&["opening", "--processes", "50", "--rounds", "2", "--versions"]);
 }
 
 /// A full disk is an error, not a loss and not a standstill, at whichever page or byte of a write it is full.

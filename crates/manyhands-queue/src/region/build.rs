@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 
 use super::identity::boot_id;
 use crate::join::JoinOptions;
-use crate::layout::{BLOCK_BYTES, FILE_BYTES, LAYOUT, MAGIC, Member, Shared, Slot};
+use crate::layout::{BLOCK_BYTES, FILE_BYTES, MAGIC, Member, Shared, Slot, layout};
 use crate::room::Part;
 use crate::ticket::Ticket;
 
@@ -24,7 +24,7 @@ pub(super) fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
     let is_sparse = reserve_first(file)?;
     let word = |at, value: u64| file.write_all_at(&value.to_ne_bytes(), at);
     let [boot_low, boot_high] = boot_id();
-    word(8, LAYOUT)?;
+    word(8, layout())?;
     word(16, options.program)?;
     word(24, boot_low)?;
     word(32, boot_high)?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use crate::join::{JoinError, JoinOptions};
-use crate::layout::{FILE_BYTES, LAYOUT, MAGIC};
+use crate::layout::{FILE_BYTES, MAGIC, layout};
 
 /// Refuses a file that somebody may write who may not write the database. One of ours with other permissions than it
 /// should have gets these.
@@ -111,7 +111,7 @@ impl FileIdentity {
         let is_of_another_boot = boots[0] != boots[1] && !boots.contains(&[0, 0]);
         if self.magic != MAGIC || is_of_another_boot || self.retired != 0 {
             Verdict::Damaged
-        } else if self.layout != LAYOUT || self.program != options.program {
+        } else if self.layout != layout() || self.program != options.program {
             Verdict::OtherVersion
         } else if self.bytes < FILE_BYTES as u64 {
             Verdict::Damaged

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use manyhands::{Connection, Database, Journal, params};
+use manyhands::{Connection, Database, Error, Journal, TransactionMode, params};
+use manyhands_queue::{Deadline, JoinOptions, Queue};
 
 use crate::stage::{
     self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, say, shell,
@@ -355,4 +356,67 @@ fn what_lies_beside_a_database_is_of_its_group() {
         assert_eq!(actor.hear(), format!("{group} 660"), "{suffix}");
     }
     assert!(actor.end().success());
+}
+
+/// While one process with another version had a database open, nobody new could open it: a wheel, a gem and a command of
+/// different versions would have locked each other out. A newcomer is a guest until the others have gone.
+#[test]
+fn beside_programs_of_another_version() {
+    let modes = [TransactionMode::Optimistic, TransactionMode::Auto, TransactionMode::Immediate];
+    for mode in modes {
+        let stage = Stage::new();
+        shell(&stage.path(), &format!("PRAGMA journal_mode = WAL; {ITEM}"));
+        let options = JoinOptions {
+            program: 3_099_000,
+            mode: 0o644,
+            owner: fs::metadata(stage.path()).expect("a file").uid(),
+            group: fs::metadata(stage.path()).expect("a file").gid(),
+            deadline: Deadline::after(Duration::from_secs(10)),
+        };
+        let others = Queue::join(&stage.beside("-hands"), &options, || Ok::<(), String>(()));
+        let others = others.expect("the first");
+        let builder = Database::builder(stage.path()).transaction_mode(mode);
+        let database = builder.open().expect("it is no error");
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        assert!(database.statistics().is_none());
+        execute(&mut one, INSERT);
+        execute(&mut one, "BEGIN");
+        assert_eq!(items(&mut one), 1);
+        if mode == TransactionMode::Auto {
+            // Who only reads holds nothing.
+            execute(&mut other, INSERT);
+            assert_eq!(items(&mut one), 1, "its snapshot");
+        } else {
+            execute(&mut one, INSERT);
+        }
+        execute(&mut one, "COMMIT");
+        let sum = other.run(|transaction| {
+            let before: i64 =
+                transaction.query("SELECT count(*) FROM item", params![])?[0].get(0)?;
+            transaction.execute(INSERT, params![])?;
+            Ok::<_, Error>(before)
+        });
+        assert_eq!(sum.expect("it runs"), 2);
+        other.batch(&[(INSERT, params![])]).expect("a batch");
+        let mut reading = one.read_transaction().expect("begins");
+        assert_eq!(items(&mut reading), 4);
+        execute(&mut other, INSERT);
+        reading.commit().expect("ends");
+        assert_eq!(shell(&stage.path(), "SELECT count(*) FROM item"), "5");
+        assert!(database.statistics().is_none(), "the others are still there");
+
+        drop(others);
+        let joins = |connection: &mut Connection| {
+            until("each joins", || {
+                execute(connection, "BEGIN IMMEDIATE");
+                let holds = connection.holds_turn();
+                execute(connection, "ROLLBACK");
+                holds
+            });
+        };
+        [&mut one, &mut other].into_iter().for_each(joins);
+        assert!(database.statistics().is_some());
+        execute(&mut one, INSERT);
+        assert_eq!(items(&mut other), 6);
+    }
 }
