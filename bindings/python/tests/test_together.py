@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import sqlite3
 import threading
 import time
@@ -384,3 +385,35 @@ def test_the_first_write_of_a_new_database_leaves_attached_ones_as_they_are(path
         assert connection.execute("PRAGMA main.journal_mode").fetchone() == ("wal",)
     with closing(sqlite3.connect(other)) as stock:
         assert stock.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_signal_handler_uses_other_connections_while_one_waits(path, connection):
+    """docs/python-compat.md says what it can do with the one that waits: it would wait for itself."""
+    connection.execute("CREATE TABLE t (v)")
+    waits = manyhands.connect(path, isolation_level=None, timeout=30)
+    told = []
+
+    def handle(number, frame):
+        try:
+            waits.commit()
+        except manyhands.ProgrammingError:
+            pass
+        else:
+            # It does not wait yet.
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            return
+        with pytest.raises(manyhands.ProgrammingError):
+            waits.close()
+        told.append(connection.execute("SELECT count(*) FROM t").fetchone())
+        connection.execute("COMMIT")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        waits.execute("INSERT INTO t VALUES (1)")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert told == [(0,)]
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (1,)
+    waits.close()
