@@ -20,6 +20,8 @@ use crate::layout::MEMBERS;
 const LOCKS_BASE: i64 = 1 << 40;
 /// Held by who joins or leaves; shared by who joins a queue that lives.
 const JOIN_BYTE: i64 = LOCKS_BASE;
+/// Held by who gives more of the file its room on the disk.
+const ROOM_BYTE: i64 = LOCKS_BASE - 1;
 /// The byte of member 0.
 const MEMBER_BASE: i64 = LOCKS_BASE + 1;
 
@@ -74,7 +76,7 @@ impl Drop for MemberFile {
             return;
         }
         // By hand and not by closing: a child that is forked just before the close would keep them.
-        let _ = set_lock(&self.file, LockKind::None, JOIN_BYTE, 1 + MEMBERS as i64);
+        let _ = set_lock(&self.file, LockKind::None, ROOM_BYTE, 2 + MEMBERS as i64);
         fork::unregister(self.file.as_raw_fd(), self.owner);
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.file) };
@@ -132,6 +134,11 @@ fn is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
 /// Asks for the lock that orders joining and leaving, without waiting.
 pub(crate) fn lock_joining(file: &File, kind: LockKind) -> io::Result<bool> {
     set_lock(file, kind, JOIN_BYTE, 1)
+}
+
+/// Asks for the lock of who gives more of the file its room, without waiting.
+pub(crate) fn lock_room(file: &File, kind: LockKind) -> io::Result<bool> {
+    set_lock(file, kind, ROOM_BYTE, 1)
 }
 
 /// Takes a member number, if it is free.

@@ -6,7 +6,7 @@
 //!   at again: the file may have been removed while we waited.
 //! * The first member finds the file in whatever state and builds it anew: nothing in it outlives its
 //!   members. Whoever is not the first finds it complete.
-//! * The disk space of what is touched is allocated before (`room.rs`), so a full disk is an error and no SIGBUS.
+//! * The disk space of what is touched is taken before (`room.rs`), so a full disk is an error and no SIGBUS.
 //!
 //! What can go wrong: the file belongs to somebody else, or to a newer Manyhands, or lies on a network
 //! file system: [`JoinError`] says which. The file may be deleted or overwritten later: see
@@ -26,10 +26,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use manyhands_sigbus::{Healing, Watch};
 
-use self::build::{build, bytes_of, complete, reserve};
+use self::build::{build, bytes_of, complete, write_zeros};
 use self::file_system::{refuse_network, refuse_unfit};
 use self::identity::{FileIdentity, Verdict, refuse_unsafe, set_owner};
 use crate::clock::Deadline;
@@ -42,6 +43,12 @@ use crate::sync::Ordering;
 
 /// How often a busy join lock is tried: a join takes some 50 us.
 const JOIN_RETRY: Duration = Duration::from_millis(2);
+
+/// How long to wait for another process that gives more slots their room, and how often it is looked for. That takes
+/// it a millisecond.
+const ROOM_PATIENCE: Duration = Duration::from_millis(100);
+/// See [`ROOM_PATIENCE`].
+const ROOM_RETRY: Duration = Duration::from_micros(200);
 
 /// So many member numbers are tried before there are more of them.
 const MEMBER_TRIES: usize = 64;
@@ -66,6 +73,23 @@ pub(crate) struct Region {
     pid: u32,
     /// See [`Region::is_lost`]. Of this process alone.
     lost: AtomicBool,
+    /// See [`Region::lock_room`].
+    growing: Mutex<()>,
+}
+
+/// See [`Region::lock_room`].
+pub(crate) struct RoomLock<'a> {
+    region: &'a Region,
+    _alone: MutexGuard<'a, ()>,
+}
+
+impl Drop for RoomLock<'_> {
+    fn drop(&mut self) {
+        if !self.region.is_lost() {
+            // An error leaves nothing to do: it goes with the descriptor.
+            let _ = member::lock_room(&self.region.file, LockKind::None);
+        }
+    }
 }
 
 // SAFETY: the mapping is shared between processes by design: all of it is atomics.
@@ -158,6 +182,7 @@ impl Region {
             member: 0,
             pid: std::process::id(),
             lost: AtomicBool::new(false),
+            growing: Mutex::new(()),
         };
         let Some(member) = region.enlist().map_err(system("extend"))? else {
             return Err(JoinError::TooManyMembers { path: path.to_path_buf() });
@@ -186,12 +211,26 @@ impl Region {
         }
     }
 
-    /// Takes the room of the disk for these.
-    pub(crate) fn allocate(&self, part: Part, numbers: Range<usize>) -> io::Result<()> {
+    /// Lets nobody else write zeros until it is dropped.
+    pub(crate) fn lock_room(&self) -> io::Result<RoomLock<'_>> {
         if self.is_inherited() || self.is_lost() {
             return Err(io::Error::from(io::ErrorKind::NotFound));
         }
-        reserve(&self.file, bytes_of(part, numbers))
+        // The lock below is the process's.
+        let alone = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = Deadline::after(ROOM_PATIENCE);
+        while !member::lock_room(&self.file, LockKind::Exclusive)? {
+            if deadline.has_passed() {
+                return Err(io::Error::from(io::ErrorKind::TimedOut));
+            }
+            std::thread::sleep(ROOM_RETRY);
+        }
+        Ok(RoomLock { region: self, _alone: alone })
+    }
+
+    /// Takes the room of the disk for these, which nobody uses yet. Who calls it has the lock.
+    pub(crate) fn write_zeros(&self, part: Part, numbers: Range<usize>) -> io::Result<()> {
+        write_zeros(&self.file, bytes_of(part, numbers))
     }
 
     pub(crate) fn shared(&self) -> &Shared {

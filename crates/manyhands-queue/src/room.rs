@@ -1,16 +1,20 @@
 //! Room on the disk: the file is as long as it ever gets, and most of it is a hole until somebody needs it.
 //!
 //! A page of a hole gets its room when it is first touched, and where the disk is full that is SIGBUS. So nobody touches a
-//! slot, a block or a member's record before its room was allocated, and how many have theirs stands in the header:
+//! slot, a block or a member's record before zeros were written there, and how many have theirs stands in the header:
 //!
-//! | word            | who may change it                       | to                       |
-//! |-----------------|-----------------------------------------|--------------------------|
-//! | `Ready`'s       | anybody who has allocated the room      | more                     |
+//! | word            | who may change it                               | to                       |
+//! |-----------------|-------------------------------------------------|--------------------------|
+//! | `Ready`'s       | who has the lock, and has written zeros there   | more                     |
 //!
-//! To allocate it twice is harmless: what is there stays. And if we die between the two steps? Who next needs more does
-//! both.
+//! And if we die between the two steps? The kernel gives the lock back, and who next needs more does both.
 //!
-//! What can go wrong: the disk is full. Then there are no more slots, as if all were in use.
+//! Zeros and not `fallocate`: what is written is in memory until the system writes it to the disk, and a file that is
+//! removed before has never been there. To take blocks and give them back would be most of what it costs to open and
+//! close a database.
+//!
+//! What can go wrong: the disk is full, or who has the lock is stopped. Then there are no more slots, as if all were in
+//! use.
 
 use std::io;
 
@@ -59,15 +63,19 @@ impl Region {
     /// Gives more of them their room: twice as many. False when all have it.
     ///
     /// # Errors
-    /// The disk is full, or the file is not ours any more.
+    /// The disk is full, the file is not ours any more, or another process does the same for too long.
     pub(crate) fn grow(&self, part: Part) -> io::Result<bool> {
-        let ready = self.ready(part);
-        if ready >= part.count_max() {
+        let seen = self.ready(part);
+        if seen >= part.count_max() {
             return Ok(false);
         }
-        let more = (ready * 2).clamp(1, part.count_max());
-        self.allocate(part, ready..more)?;
-        self.ready_word(part).fetch_max(more as u64, Ordering::Release);
+        let _alone = self.lock_room()?;
+        let ready = self.ready(part);
+        if ready == seen {
+            let more = (ready * 2).clamp(1, part.count_max());
+            self.write_zeros(part, ready..more)?;
+            self.ready_word(part).store(more as u64, Ordering::Release);
+        }
         Ok(true)
     }
 }

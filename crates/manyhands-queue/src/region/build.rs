@@ -12,6 +12,9 @@ use crate::layout::{BLOCK_BYTES, FILE_BYTES, MAGIC, Member, Shared, Slot, layout
 use crate::room::Part;
 use crate::ticket::Ticket;
 
+/// So many zeros are written with one system call.
+const ZEROS_AT_ONCE: usize = 32 << 10;
+
 /// How many slots, blocks and members' records have their room from the beginning, and where that stands. One slot for
 /// each word of `used`: `claim_marked_free` takes these first. One page of records.
 const FIRST: [(Part, usize, u64); 3] =
@@ -19,9 +22,12 @@ const FIRST: [(Part, usize, u64); 3] =
 
 /// Makes the file an empty queue, all but the magic word.
 pub(super) fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
-    file.set_len(0)?;
+    // Only what is there is cut: of a file that was cut to nothing ext4 writes all to the disk when it is closed.
+    if file.metadata()?.len() != 0 {
+        file.set_len(0)?;
+    }
     file.set_len(FILE_BYTES as u64)?;
-    let is_sparse = reserve_first(file)?;
+    write_zeros(file, 0..offset_of!(Shared, members) as u64)?;
     let word = |at, value: u64| file.write_all_at(&value.to_ne_bytes(), at);
     let [boot_low, boot_high] = boot_id();
     word(8, layout())?;
@@ -31,30 +37,10 @@ pub(super) fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
     word(64, Ticket::FIRST.0)?;
     word(128, Ticket::FIRST.0)?;
     for (part, first, at) in FIRST {
-        let ready = if is_sparse { first } else { part.count_max() };
-        word(at, ready as u64)?;
+        write_zeros(file, bytes_of(part, 0..first))?;
+        word(at, first as u64)?;
     }
     Ok(())
-}
-
-/// Takes the room of the disk that a queue without contention needs. False when it has taken all: on a file system that
-/// cannot do less.
-fn reserve_first(file: &File) -> io::Result<bool> {
-    let core = 0..offset_of!(Shared, members) as u64;
-    match reserve(file, core) {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            // A file system without fallocate: write the zeros.
-            file.write_all_at(&vec![0; FILE_BYTES], 0)?;
-            Ok(false)
-        }
-        Err(error) => Err(error),
-        Ok(()) => {
-            for (part, first, _) in FIRST.into_iter().filter(|(_, first, _)| *first > 0) {
-                reserve(file, bytes_of(part, 0..first))?;
-            }
-            Ok(true)
-        }
-    }
 }
 
 /// Where these are in the file.
@@ -68,14 +54,20 @@ pub(super) fn bytes_of(part: Part, numbers: Range<usize>) -> Range<u64> {
     at(numbers.start)..at(numbers.end)
 }
 
-/// Takes the room of the disk for a part of the file; what is there stays.
-pub(super) fn reserve(file: &File, bytes: Range<u64>) -> io::Result<()> {
+/// Takes the room of the disk for a part of the file.
+pub(super) fn write_zeros(file: &File, bytes: Range<u64>) -> io::Result<()> {
     // A fuzzer makes hundreds of files each second, and in most of them all but a few pages stay zeros.
     if cfg!(fuzzing) {
         return Ok(());
     }
-    let flags = rustix::fs::FallocateFlags::empty();
-    Ok(rustix::fs::fallocate(file, flags, bytes.start, bytes.end - bytes.start)?)
+    let zeros = [0; ZEROS_AT_ONCE];
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let count = (bytes.end - at).min(ZEROS_AT_ONCE as u64);
+        file.write_all_at(&zeros[..count as usize], at)?;
+        at += count;
+    }
+    Ok(())
 }
 
 pub(super) fn complete(file: &File) -> io::Result<()> {
