@@ -142,9 +142,11 @@ impl Connection {
     /// What was deferred is about to be undone, and has been counted if it had been executed: on a fork nobody else sees
     /// that. What fails there has counted nothing.
     pub(crate) fn count_deferred(&mut self) {
-        let Some(optimistic) = &self.optimistic else { return };
-        let counts = optimistic.deferred() > 0 && !optimistic.detached;
-        if counts && self.step_kept_back().is_err() {
+        let deferring = self.optimistic.as_mut().filter(|it| it.deferred() > 0 && !it.detached);
+        let Some(optimistic) = deferring else { return };
+        optimistic.armed = true;
+        self.sqlite().arm_fork(true);
+        if self.step_kept_back().is_err() {
             tracing::debug!("what was deferred, and is undone, could not be counted");
         }
     }

@@ -185,7 +185,10 @@ impl Connection {
         let own = self.own_statements();
         let begun =
             self.savepoints.begin_again().iter().try_for_each(|it| self.sqlite().execute(it));
-        self.sqlite().arm_fork(true);
+        optimistic.armed = !optimistic.auto;
+        if optimistic.armed {
+            self.sqlite().arm_fork(true);
+        }
         drop(own);
         self.optimistic = Some(optimistic);
         if begun.is_err() {
@@ -273,7 +276,6 @@ impl Connection {
     /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
     pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
         let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
-        self.sqlite().arm_fork(false);
         if let Err(error) = self.step_kept_back() {
             self.roll_back_quietly();
             return Err(error);
