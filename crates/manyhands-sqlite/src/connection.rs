@@ -83,7 +83,6 @@ impl Connection {
         let name = CString::new(bytes)
             .map_err(|_| Error::misuse("a database path cannot contain a zero byte"))?;
         let flags = ffi::SQLITE_OPEN_FULLMUTEX
-            | ffi::SQLITE_OPEN_EXRESCODE
             | if uri { ffi::SQLITE_OPEN_URI } else { 0 }
             | match mode {
                 OpenMode::ReadWriteCreate => ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE,

@@ -62,7 +62,7 @@ impl Connection {
         &mut self,
         step: fn(&mut Connection, &mut Prepared, &[Value]) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
-        let only_reads = self.particular && self.sqlite().query_integer("PRAGMA query_only")? != 0;
+        let only_reads = self.particular && self.is_query_only()?;
         if only_reads {
             self.sqlite().execute("PRAGMA query_only = OFF")?;
         }

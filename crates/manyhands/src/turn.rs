@@ -113,8 +113,17 @@ impl Connection {
         crash::point("turn-begun");
     }
 
+    pub(crate) fn is_query_only(&self) -> Result<bool, sqlite::Error> {
+        let _own = self.own_statements();
+        Ok(self.sqlite().query_integer("PRAGMA query_only")? != 0)
+    }
+
     /// Takes the turns of all files that a statement writes, in one order for all connections.
     fn take_turns(&mut self, facts: &Facts) -> Result<(), Error> {
+        if self.particular && (facts.changes_rows() || facts.schema) && self.is_query_only()? {
+            // It fails before it asks for a lock.
+            return Ok(());
+        }
         let held = self.file.as_ref().is_some_and(|file| self.holds(file.id()));
         if held && self.attached.is_empty() {
             return Ok(());

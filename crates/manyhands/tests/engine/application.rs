@@ -651,3 +651,30 @@ fn settings_that_change_nothing_leave_a_connection_plain() {
     connection.query("PRAGMA cache_size = 100", params![]).expect("a setting");
     assert!(!connection.is_plain());
 }
+
+/// A full-text index executes statements of its own: that one of them has failed, and why, SQLite tells programs that have
+/// not asked for extended codes in few words. It told `SQLITE_CONSTRAINT_PRIMARYKEY` (1555) here, where others are told
+/// `SQLITE_CONSTRAINT` (19).
+#[test]
+fn codes_of_full_text_indexes() {
+    let stage = Stage::new();
+    let mut connection = connect(&stage.database());
+    execute(&mut connection, "CREATE VIRTUAL TABLE word USING fts5(a)");
+    execute(&mut connection, "CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    let insert = "INSERT INTO word (rowid, a) VALUES (1, 'x')";
+    execute(&mut connection, insert);
+    for begin in ["", "BEGIN", "BEGIN IMMEDIATE"] {
+        if !begin.is_empty() {
+            execute(&mut connection, begin);
+        }
+        let code =
+            |result: Result<_, Error>| result.expect_err("it is there").code().map(|it| it.0);
+        assert_eq!(code(connection.execute(insert, params![])), Some(19), "{begin}");
+        execute(&mut connection, "INSERT OR IGNORE INTO t VALUES (1)");
+        let again = connection.execute("INSERT INTO t VALUES (1)", params![]);
+        assert_eq!(code(again), Some(1555), "{begin}: that of a table");
+        if !begin.is_empty() {
+            execute(&mut connection, "ROLLBACK");
+        }
+    }
+}

@@ -553,3 +553,20 @@ fn a_program_that_polls_and_a_queue_share_the_lock() {
         }
     });
 }
+
+/// With `PRAGMA query_only` a write fails, and not only when the turn has come: it waited for it.
+#[test]
+fn a_connection_that_only_reads_waits_for_no_turn() {
+    let stage = Stage::new();
+    let database = stage.database_with_items();
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    execute(&mut other, "PRAGMA query_only = ON");
+    let transaction = one.begin_immediate().expect("begins");
+    for sql in [INSERT, "CREATE TABLE x (a)", "DELETE FROM item"] {
+        let error = refused(other.execute(sql, params![]), &["readonly"]);
+        assert!(!error.is_timeout() && error.code().is_some_and(|it| it.0 == 8), "{sql}: {error}");
+    }
+    drop(transaction);
+    execute(&mut other, "PRAGMA query_only = OFF");
+    execute(&mut other, INSERT);
+}
