@@ -2,6 +2,7 @@
 
 pub mod black_box;
 pub mod column;
+pub mod contract;
 mod crew;
 pub mod environment;
 pub mod full;
@@ -34,6 +35,7 @@ use crate::child::Child;
 use crate::ledger::Ledger;
 use crate::preload::Preload;
 use crate::worker::{self, Act};
+pub use contract::{HOT_ROWS, PARENTS, TABLES};
 pub use crew::log_path;
 pub use place::{memory_directory, place};
 

@@ -54,6 +54,8 @@ enum Command {
     Isolation(campaign::isolation::Arguments),
     /// Histories of many processes, judged by a checker that knows nothing of this engine.
     BlackBox(campaign::black_box::Arguments),
+    /// What programs rely on without asking: ids in their order, readers and writers that wait for nobody.
+    Contract(campaign::contract::Arguments),
     /// Writers are stopped: the others time out in time, and go on afterwards.
     Stopped(campaign::stopped::Arguments),
     /// The disk is full, and then has room again. Needs root.
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         Command::Stock(arguments) => campaign::stock::run(&arguments),
         Command::Isolation(arguments) => campaign::isolation::run(&arguments),
         Command::BlackBox(arguments) => campaign::black_box::run(&arguments),
+        Command::Contract(arguments) => campaign::contract::run(&arguments),
         Command::Stopped(arguments) => campaign::stopped::run(&arguments),
         Command::Full(arguments) => campaign::full::run(&arguments),
         Command::Environment(arguments) => campaign::environment::run(&arguments),

@@ -11,11 +11,13 @@
 //! | `holding`, `asking`                          | see [`Act`]                                   |
 //! | `saw NS WRITER:SEQUENCE,... COUNTER:N,...`   | a reader was shown this                       |
 //! | `rss ...`                                    | see `memory`                                  |
+//! | `told`, `did`, `failed` and others           | see `contract`                                |
 //! | `reached`, `forked`, `lingers`, `round`      | see `forking`                                 |
 //! | `end`                                        | everything was closed                         |
 //!
 //! It hears in its stdin: `go`, `stop`. When stdin ends, it ends at once.
 
+mod contract;
 mod hand;
 mod stock;
 mod watch;
@@ -34,6 +36,7 @@ use clap::ValueEnum;
 use fastrand::Rng;
 use manyhands::{Database, Durability, TransactionMode};
 
+pub use self::contract::CHECKPOINT_EVERY;
 pub use self::forking::RELEASE;
 use self::hand::Hand;
 use crate::black_box;
@@ -73,6 +76,20 @@ pub enum Act {
     Transactions,
     /// Plays `count` transactions on lists in each thread, and logs beside the database what they saw.
     Lists,
+    /// Inserts `count` rows in all ways, and says which ids it was told.
+    Produce,
+    /// Polls for new rows until `stop`, and says which ids it has seen.
+    Poll,
+    /// Inserts `count` parents and a child of each.
+    Adopt,
+    /// Commits `count` transactions that write and then read.
+    Touch,
+    /// Checkpoints, and cuts the WAL off, all the time until `stop`.
+    Truncate,
+    /// Stays in transactions that read while others write, until `stop`.
+    Linger,
+    /// Commits `count` transactions that read hot rows and then write them.
+    CountUp,
     /// Opens connections, and says what they cost.
     Idle,
     /// Writes `count` rows, and says how its memory grows.
@@ -95,7 +112,7 @@ pub struct Arguments {
     pub threads: i64,
     #[arg(long, default_value_t = 60_000)]
     pub timeout_ms: u64,
-    /// Operations of each thread of `mix`, 0 for no end; connections of `idle`, rows of `grow`,
+    /// Operations of each thread of `mix`, 0 for no end; connections of `idle`, rows of `grow`, what is done of `contract`,
     /// transactions of each thread of `transactions` and `lists`.
     #[arg(long, default_value_t = 0)]
     pub count: u64,
@@ -199,6 +216,13 @@ pub fn run(job: &Arguments) -> Result<()> {
         Act::Open => open(&database, job)?,
         Act::Transactions | Act::Lists => transactions(&database, job, &orders)?,
         Act::Watch => watch::read(&database, &orders)?,
+        Act::Produce
+        | Act::Poll
+        | Act::Adopt
+        | Act::Touch
+        | Act::Truncate
+        | Act::Linger
+        | Act::CountUp => contract::run(&database, job, &orders)?,
         _ => std::thread::scope(|scope| {
             let threads: Vec<_> = (0..job.threads)
                 .map(|thread| {

@@ -49,7 +49,7 @@ enum Needs {
 impl Connection {
     /// Whether the transaction that `sql` has begun is one of mode Auto; `None` if it is SQLite's own.
     pub(crate) fn begins_auto_mode(&self, sql: &str) -> Option<bool> {
-        if is_begin_concurrent(sql) {
+        if is_begin_concurrent(sql) || planted("ids-told-early") {
             return Some(false);
         }
         let waits = !self.settings.timeout.is_zero();
@@ -265,7 +265,9 @@ impl Connection {
     /// # Errors
     /// See [`Connection::settle`].
     pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
-        self.settle()?;
+        if !planted("deferred-id-is-told") {
+            self.settle()?;
+        }
         // Not before: from now on it counts as seen.
         if self.entry_of(outcome).is_none() {
             self.note_question(Tally::LAST_INSERT_ROWID);
@@ -314,6 +316,10 @@ impl Optimistic {
         if facts.schema || facts.silent || facts.writes.iter().any(|it| it != "temp") {
             return Needs::Turn;
         }
-        if facts.touches_tables() { Needs::Prediction } else { Needs::Nothing }
+        match facts.touches_tables() {
+            true if planted("readers-take-turns") => Needs::Turn,
+            true => Needs::Prediction,
+            false => Needs::Nothing,
+        }
     }
 }

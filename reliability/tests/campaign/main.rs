@@ -146,6 +146,13 @@ fn the_shell_writes_beside_a_full_queue() {
     check(&["stock", "--checkpointer"]);
 }
 
+/// What programs rely on that were written for SQLite: a consumer that polls misses no row, an id that was told is the
+/// row's, and readers, writers and checkpoints do not stand still because of each other.
+#[test]
+fn the_default_mode_keeps_the_contract_of_sqlite() {
+    check(&["contract", "--rounds", "2", "--writes", "400"]);
+}
+
 /// The same, judged by a checker that was written by others for any database.
 #[test]
 fn histories_are_strictly_serializable() {

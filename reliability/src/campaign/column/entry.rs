@@ -71,6 +71,9 @@ pub fn entries(part: u64) -> Vec<Entry> {
     let calls = |scene, number| {
         entry(scene, "--from-case", ("--seconds", 25), vec![sum("reached", number)], CALLS)
     };
+    let contract = |words, count, figure, number, beside: &'static [&'static str]| {
+        entry(words, round, rounds(count), vec![sum(figure, number)], beside)
+    };
     let cuts =
         |words, number| entry(words, "--from-cut", ("--cuts", 10), vec![sum("cuts", number)], CUTS);
     let mut all = vec![
@@ -92,6 +95,17 @@ pub fn entries(part: u64) -> Vec<Entry> {
             vec![sum("committed", 20_000_000)],
             &["conflicts", "unknown", "killed"],
         ),
+        contract("contract --case polling", 6, "polled", 1_000_000, &["polled_of_the_shell"]),
+        contract("contract --case lastrowid", 6, "children", 10_000_000, &["deleted_queue_files"]),
+        contract(
+            "contract --case checkpoint",
+            8,
+            "beside_checkpoints",
+            1_000_000,
+            &["checkpoints"],
+        ),
+        contract("contract --case readers", 8, "beside_readers", 1_000_000, &["lingered"]),
+        contract("contract --case hot-rows", 4, "counted", 10_000_000, GAVE_WAY),
         entry("images", "--from-recording", ("--images", 12_000), of_images, IMAGES),
         calls("nth-call --scene work", 30_000),
         calls("nth-call --scene wal", 15_000),
@@ -193,6 +207,7 @@ pub fn entries(part: u64) -> Vec<Entry> {
 }
 
 const DEATHS: &[&str] = &["rounds", "acknowledged"];
+const GAVE_WAY: &[&str] = &["gave_way", "gave_way_later", "gave_way_unexpected", "killed"];
 const CALLS: &[&str] = &["cases", "acknowledged", "errors"];
 const CUTS: &[&str] = &["acknowledged", "with_a_loss", "late", "late_and_gone"];
 const ERRORS: &[&str] = &["acknowledged", "errors"];

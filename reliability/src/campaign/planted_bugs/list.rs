@@ -64,6 +64,14 @@ const FORKS: &str = "environment --case fork --rounds 1 --from-round 1";
 const FATE: &str = "test manyhands the_fate_of_an_announced_frame";
 const LEFT_FRAME: &str = "test manyhands-reliability a_batch_that_was_refused";
 const REFUSED_COMMIT: &str = "test manyhands-sqlite refused_commit";
+const POLLING: &str = "contract --case polling --rounds 2 --writes 300";
+const LASTROWID: &str = "contract --case lastrowid --rounds 2 --writes 300";
+const HOT_ROWS: &str = "contract --case hot-rows --rounds 2 --writes 500";
+/// Longer than the second in which it is learnt what transactions do.
+const LEARNT: &str = "contract --case hot-rows --rounds 1 --writes 5000";
+/// Each call that waits in vain does so for its timeout.
+const CHECKPOINT: &str = "contract --case checkpoint --rounds 2 --writes 400 --timeout-ms 4000";
+const READERS: &str = "contract --case readers --rounds 1 --writes 400 --timeout-ms 4000";
 const SURROUNDINGS: &str = "test manyhands surroundings";
 
 /// All of them, in the order of a write's way.
@@ -220,11 +228,27 @@ pub const BUGS: &[Bug] = &[
         "a replay by the leader does not compare what shows with what was seen",
         &[ALONE, BLACK_BOX],
     )),
-    slow(
+    by_all(slow(
         "forget-observation-at-home",
         "the same where the own connection replays",
-        &["test manyhands by_detours::"],
+        &["test manyhands by_detours::", HOT_ROWS],
+    )),
+    quick(
+        "first-write-does-not-compare",
+        "a transaction of mode Auto that has read does not compare when it takes its turn to write",
+        &[HOT_ROWS],
     ),
+    quick(
+        "ids-told-early",
+        "a transaction of mode Auto reserves new ids, and is told them before its commit",
+        &[POLLING],
+    ),
+    by_all(quick(
+        "deferred-id-is-told",
+        "the new id of a deferred write is told before the write is executed",
+        &[POLLING, LASTROWID],
+    )),
+    slow("readers-take-turns", "a transaction of mode Auto takes its turn to read", &[READERS]),
     quick("forget-counts", "what was counted is not compared", &[ALONE]),
     quick("forget-later-rows", "only the first row of a result is compared", &[ALONE]),
     quick("forget-errors", "that a statement failed is not compared", &[ALONE]),
@@ -243,22 +267,26 @@ pub const BUGS: &[Bug] = &[
         "an INSERT is kept back though its id is taken, an UPDATE though there is no such row",
         &[ALONE],
     ),
-    slow(
+    by_all(slow(
         "no-predictions",
         "a transaction of mode Auto never takes its turn before it reads",
-        &["test manyhands isolation::auto_contract::what_a_transaction_will_do"],
-    ),
-    slow(
+        &["test manyhands isolation::auto_contract::what_a_transaction_will_do", LEARNT],
+    )),
+    by_all(slow(
         "wait-with-a-snapshot",
         "a transaction waits for its turn with a snapshot in hand",
-        &["test manyhands isolation::auto_contract::who_waits_for_the_turn"],
-    ),
+        &["test manyhands isolation::auto_contract::who_waits_for_the_turn", CHECKPOINT],
+    )),
     quick(
         "conflict-stays",
         "what a replay did before it found the conflict is not undone",
         &[ALONE],
     ),
-    quick("nobody-wrote", "reads are passed over whoever has written their tables", &[ALONE]),
+    by_all(quick(
+        "nobody-wrote",
+        "reads are passed over whoever has written their tables",
+        &[ALONE, HOT_ROWS],
+    )),
     slow("told-of-joins", "what a join by USING compares is taken for told", &[ALONE]),
     slow(
         "heard-once",
