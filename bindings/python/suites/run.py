@@ -7,6 +7,9 @@
 A suite is *kept* when every test that passes with stock passes with manyhands, but for the differences that
 docs/python-compat.json lists with their reasons, and when it is proved that our driver was used: its
 processes have opened connections with manyhands, and none with the stock module where that was replaced.
+
+A suite whose name begins with ``program-`` is a program that uses a package of others with several processes at one
+file. All that it promises is to be kept with manyhands, whether stock SQLite keeps it or not; times are only shown.
 """
 
 from __future__ import annotations
@@ -84,13 +87,17 @@ def compare(suite: Suite, known: Dict[str, Any]) -> Dict[str, Any]:
     """What the table says of a suite."""
     stock, ours = (json.loads(results_of(suite, driver).read_text()) for driver in ("stock", "manyhands"))
     passed = {test for test, outcome in stock["tests"].items() if outcome == "passed"}
+    if suite.is_program:
+        passed = {*stock["tests"], *ours["tests"]}
     lost = sorted(test for test in passed if ours["tests"].get(test) != "passed")
     reasons = [part for prefix, parts in known.items() if suite.name.startswith(prefix) for part in parts]
     unexplained = [test for test in lost if not any(re.search(part, test) for part in reasons)]
     opened = ours["connections"]
     proved = opened.get("manyhands", 0) > 0 and not (suite.replaces and opened.get("sqlite3"))
+    figures = {"figures": {"stock": stock["figures"], "manyhands": ours["figures"]}} if suite.is_program else {}
     return {
         "suite": suite.name,
+        **figures,
         "stock": counts(stock["tests"]),
         "manyhands": counts(ours["tests"]),
         "lost": lost,
@@ -105,6 +112,7 @@ def run(suite: Suite, driver: str, package: Path) -> None:
     """One half of a suite: writes its results beside its log."""
     source = fetch(suite.source) if suite.source else WORK
     python = suite.python or environment(suite)
+    command = suite.command
     folder = results_of(suite, driver).parent
     results = folder / driver
     connections = folder / f"{driver}-connections"
@@ -113,6 +121,10 @@ def run(suite: Suite, driver: str, package: Path) -> None:
         shutil.rmtree(emptied, ignore_errors=True)
         emptied.mkdir(parents=True)
     ours = driver == "manyhands"
+    # What replaces the module for a program is what replaces it for a user's.
+    replaced = suite.replaces and not suite.is_program
+    if ours and suite.is_program and suite.replaces:
+        command = ["-m", "manyhands", "run", *command]
     words = {name: pair[ours] for name, pair in suite.differs.items()}
     words.update(inside=str(INSIDE), results=str(results))
     path = [str(INSIDE), str(package)]
@@ -122,7 +134,8 @@ def run(suite: Suite, driver: str, package: Path) -> None:
         "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", "")]),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "SUITE_DRIVER": ("replaced" if suite.replaces else "manyhands") if ours else "stock",
+        "SUITE_DRIVER": ("replaced" if replaced else "manyhands") if ours else "stock",
+        "SUITE_DIALECT": "sqlite" if suite.replaces or not ours else "sqlite+manyhands",
         "SUITE_CONNECTIONS": str(connections),
         "SUITE_RESULTS": f"{results}.tests",
         "SUITE_FILES": str(files),
@@ -135,7 +148,7 @@ def run(suite: Suite, driver: str, package: Path) -> None:
     with open(f"{results}.log", "w") as log:
         try:
             subprocess.run(
-                [python, *(word.format(**words) for word in suite.command)],
+                [python, *(word.format(**words) for word in command)],
                 cwd=source / suite.folder,
                 env=environ,
                 stdout=log,
@@ -146,7 +159,7 @@ def run(suite: Suite, driver: str, package: Path) -> None:
         except subprocess.TimeoutExpired:
             log.write(f"\nended after {SECONDS_MAX} s\n")
     outcome = {
-        "tests": read_results(results),
+        **(read_program(results) if suite.is_program else {"tests": read_results(results)}),
         "connections": read_connections(connections),
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -172,6 +185,16 @@ def read_results(results: Path) -> Dict[str, str]:
     return found
 
 
+def read_program(results: Path) -> Dict[str, Any]:
+    """What a program has told in its one line; the rest of its log is not ours."""
+    for line in reversed(Path(f"{results}.log").read_text().splitlines()):
+        if line.startswith('{"promises"'):
+            told = json.loads(line)
+            kept = {promise: "passed" if held else "failed" for promise, held in told["promises"].items()}
+            return {"tests": kept, "figures": told["figures"]}
+    return {"tests": {"it ends": "failed"}, "figures": {}}
+
+
 def read_connections(folder: Path) -> Dict[str, int]:
     total: Dict[str, int] = {}
     for file in folder.iterdir():
@@ -195,6 +218,8 @@ def print_row(row: Dict[str, Any]) -> None:
         f"{'kept' if row['kept'] else 'NOT KEPT'}",
         flush=True,
     )
+    for driver, figures in row.get("figures", {}).items():
+        print(f"    {driver:10}", ", ".join(f"{name} {figure}" for name, figure in figures.items()))
     for test in row["unexplained"][:20]:
         print("   ", test)
 
@@ -218,7 +243,7 @@ def fetch(requirement: str) -> Path:
 
 def environment(suite: Suite) -> str:
     """A virtual environment with what the suite needs; its interpreter."""
-    folder = WORK / "environments" / (re.sub(r"[^\w.-]", "-", suite.source) or suite.name)
+    folder = WORK / "environments" / re.sub(r"[^\w.-]", "-", suite.source or f"program-{suite.needs}")
     python = str(folder / "bin" / "python")
     if not (folder / "complete").exists():
         print(f"installing what {suite.name} needs", file=sys.stderr)

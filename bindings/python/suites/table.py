@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Dict, List, Tuple
 
 # Parts of Django's tests that use the database.
@@ -43,6 +43,8 @@ class Suite:
     """Whether ``import sqlite3`` gets manyhands; otherwise the command names it."""
     python: str = ""
     """The interpreter; "" for the one of the suites."""
+    is_program: bool = False
+    """Whether it is a program of ``programs``: its promises are the tests, and all of them are to be kept."""
 
 
 def pytest(*words: str) -> List[str]:
@@ -93,6 +95,19 @@ def django(version: str, requirement: str) -> Suite:
         path=".",
         replaces=False,
     )
+
+
+def program(name: str, script: str, package: str) -> Suite:
+    """A program that is run once as it is, and once by ``python -m manyhands run``."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return Suite(
+        f"program-{name}", needs=package, command=[os.path.join(here, "programs", script)], is_program=True
+    )
+
+
+def program_by_url(name: str, script: str, package: str) -> Suite:
+    """A program that is given the URL of its database: only the dialect in it differs."""
+    return replace(program(f"{name}-by-url", script, package), replaces=False)
 
 
 def cpythons() -> List[Suite]:
@@ -163,4 +178,11 @@ def suites() -> List[Suite]:
             pytest("t/unit/backends/test_database.py"),
             path=".",
         ),
+        program("optuna", "optuna_trials.py", "optuna"),
+        program_by_url("optuna", "optuna_trials.py", "optuna"),
+        program("diskcache", "diskcache_stress.py", "diskcache"),
+        program("huey", "huey_tasks.py", "huey"),
+        program("persist-queue", "persist_queue_consumer.py", "persist-queue"),
+        program("dagster", "dagster_runs.py", "dagster"),
+        program("mlflow", "mlflow_runs.py", "mlflow"),
     ]
