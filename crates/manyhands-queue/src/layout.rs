@@ -75,15 +75,17 @@
 mod in_memory;
 
 #[cfg(not(any(loom, shuttle)))]
-use crate::planted::planted;
 use core::mem::size_of;
 
+#[cfg(not(any(loom, shuttle)))]
+use crate::planted::planted;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
 pub const LAYOUT: u64 = 11;
 
 /// The number in the files of this process: with the planted fault it is another version's.
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) fn layout() -> u64 {
     LAYOUT + u64::from(planted("another-layout"))
 }

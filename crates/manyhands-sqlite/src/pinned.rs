@@ -49,6 +49,12 @@ impl Pinned {
         Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed(), statement: 0 }
     }
 
+    /// The same dice, and the real time.
+    #[must_use]
+    pub fn at_this_moment(self) -> Pinned {
+        Pinned { time_ms: clock::real_time_ms(), ..self }
+    }
+
     /// The same clock, and dice of its own for the statement that has this number.
     #[must_use]
     pub fn for_statement(self, ordinal: u64) -> Pinned {

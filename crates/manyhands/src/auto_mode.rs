@@ -110,12 +110,12 @@ impl Connection {
         if !self.attached.is_empty() || planted("no-predictions") {
             return Ok(());
         }
-        let end = Instant::now() + limits::FIRST_WAIT_MAX;
+        let end = Instant::now() + limits::FIRST_WAIT_MAX.min(self.settings.timeout);
         loop {
             match step.predict(&optimistic.queue) {
                 Prediction::Writes => return self.escalate_early(),
                 // All of those that begin at once would fail, but one.
-                Prediction::Unknown if Instant::now() < end => {
+                Prediction::Unknown if Instant::now() < end && !self.interrupt.is_asked() => {
                     std::thread::sleep(limits::FIRST_WAIT_STEP);
                 }
                 Prediction::Reads | Prediction::First | Prediction::Unknown => return Ok(()),
@@ -135,7 +135,11 @@ impl Connection {
         self.log(prepared, values, Observer::default().so_far(true), Some(&tally));
         self.optimistic.as_mut()?.defer_last(now, live, adds_one_row);
         self.path.wrote = true;
-        self.let_go_of_own_snapshot();
+        if !self.let_go_of_own_snapshot() {
+            // Nothing that follows is executed alone.
+            let optimistic = self.optimistic.as_mut()?;
+            optimistic.stale = Some(Arc::default());
+        }
         Some(Outcome { rows: Vec::new(), tally })
     }
 
@@ -157,22 +161,17 @@ impl Connection {
         self.has_deferred() && entries.flat_map(|it| &it.tally).any(|it| Arc::strong_count(it) > 1)
     }
 
-    /// To look what is certain may have read, and with that begun a snapshot, in a transaction that has shown nothing.
-    fn let_go_of_own_snapshot(&mut self) {
+    /// To look what is certain may have read, and with that begun a snapshot, in a transaction that has shown nothing. False
+    /// when the transaction is lost with it.
+    fn let_go_of_own_snapshot(&mut self) -> bool {
         let reads = self.cursors.iter().any(|cursor| cursor.strong_count() > 0);
         if reads || self.sqlite().fork_status().snapshot.is_none() {
-            return;
+            return true;
         }
         let own = self.own_statements();
-        let again = self.savepoints.begin_again();
-        let begun = self
-            .sqlite()
-            .execute("ROLLBACK")
-            .and_then(|()| again.iter().try_for_each(|begin| self.sqlite().execute(begin)));
+        let rolled_back = self.sqlite().execute("ROLLBACK");
         drop(own);
-        if begun.is_err() {
-            self.roll_back_quietly();
-        }
+        rolled_back.is_err() || self.begin_again().is_ok()
     }
 
     fn may_defer(&self, prepared: &Prepared, values: &[Value]) -> bool {

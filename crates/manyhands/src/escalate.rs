@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyhands_queue::{Deadline, planted};
-use manyhands_sqlite::{Promotion, WalIndexHeader};
+use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
 
 use crate::Error;
 use crate::commit::Client;
@@ -55,10 +55,23 @@ impl Connection {
     /// # Errors
     /// Interrupted.
     pub(crate) fn escalate_early(&mut self) -> Result<(), Error> {
-        let has_read = self.optimistic.as_ref().is_some_and(|it| !it.log.entries().is_empty());
+        let Some(optimistic) = &self.optimistic else { return Ok(()) };
+        let has_read = !optimistic.log.entries().is_empty();
+        let calls = optimistic.log.entries().iter().any(|it| it.calls_application);
+        // It could not go on reading if the turn did not come, or with another snapshot.
+        let others = || self.file.as_ref().is_some_and(|it| it.has_foreign_connections());
+        if optimistic.incomplete
+            || optimistic.reads_elsewhere
+            || calls
+            || has_read && others()
+            || self.drain_cursors().is_err()
+        {
+            return Ok(());
+        }
         if has_read {
-            if !self.wait_with_snapshot()? {
-                return Ok(());
+            match self.wait_with_snapshot(limits::EARLY_TURN_WAIT_MAX) {
+                Err(error) if error.is_timeout() => return Ok(()),
+                waited => waited?,
             }
             // Without the snapshot it could not go on reading.
             if !self.is_as_it_was() && !self.would_see_the_same() {
@@ -96,9 +109,16 @@ impl Connection {
             self.count_transaction(|it| &it.escalations);
             return Ok(());
         }
-        self.drain_cursors()?;
+        let drained = self.drain_cursors();
+        if self.optimistic.as_ref().is_some_and(|it| it.auto && (it.incomplete || drained.is_err()))
+        {
+            return self.go_on_in_place_or_not();
+        }
+        drained?;
         self.see_what_waits();
-        let snapshot = self.sqlite().fork_status().snapshot;
+        // A detached one has left the snapshot that it has read.
+        let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
+        let snapshot = self.sqlite().fork_status().snapshot.filter(|_| !detached);
         let optimistic = self.leave_fork()?;
         if planted("wait-with-a-snapshot") {
             self.sqlite().execute("BEGIN; SELECT 1 FROM sqlite_schema")?;
@@ -119,18 +139,37 @@ impl Connection {
         Ok(())
     }
 
+    /// The same for a transaction of mode Auto whose log does not say all: it never leaves its snapshot, and SQLite itself
+    /// tells whether it can write on it.
+    fn go_on_in_place_or_not(&mut self) -> Result<(), Error> {
+        if self.turns.is_empty() {
+            if self.attached.is_empty() {
+                self.wait_with_snapshot(self.settings.timeout)?;
+            } else {
+                self.hold_all(None)?;
+            }
+        }
+        let fork = self.sqlite().fork_status();
+        let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
+        if detached || fork.snapshot.is_some() && fork.snapshot != fork.live {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
+        }
+        self.count_transaction(|it| &it.escalations);
+        self.note_promoted()
+    }
+
     /// Goes on in the turn that it holds, on its own snapshot. False when that is not the newest, or another program may
     /// write at this moment, which is to be waited for without it.
     fn go_on_in_place(&mut self) -> Result<bool, Error> {
         let Some(optimistic) = &self.optimistic else { return Ok(false) };
-        // What was read elsewhere has no turn, and may have changed: it is read again.
-        if optimistic.detached || optimistic.reads_elsewhere {
+        if optimistic.detached {
             return Ok(false);
         }
         let fork = self.sqlite().fork_status();
         let is_newest = fork.snapshot.is_none() || fork.snapshot == fork.live;
         let goes_on = if fork.forked {
-            self.sqlite().promote_fork() == Promotion::Promoted
+            // What was read elsewhere has no turn, and may have changed: it is read again.
+            !optimistic.reads_elsewhere && self.sqlite().promote_fork() == Promotion::Promoted
         } else {
             // SQLite takes its lock with the first write: by then another program may have committed, and it says so.
             let alone = || self.file.as_ref().is_some_and(|it| !it.has_foreign_connections());
@@ -156,12 +195,8 @@ impl Connection {
             Ok(()) => return Ok(optimistic),
             Err(error) => error,
         };
-        let waits_again = optimistic.auto && (error.is_timeout() || error.is_interrupt());
-        if waits_again || matches!(error.kind(), ErrorKind::StaleSnapshot(_)) {
-            self.roll_back_here();
-            let optimistic = self.learn_from(optimistic, &error);
-            self.release_turns();
-            self.resume(optimistic);
+        if optimistic.auto {
+            self.end_as_stale(optimistic, &error);
         } else {
             self.roll_back_quietly();
         }
@@ -175,6 +210,9 @@ impl Connection {
             let entry = index.and_then(|index| optimistic.log.entries().get(index));
             self.path.note_stale(&optimistic.queue, entry.map(|it| Fingerprint::of(&it.sql)));
             optimistic.stale = Some(Arc::clone(read));
+        } else if !error.is_timeout() && !error.is_interrupt() {
+            // What was deferred fails, for a schema that has changed or a full disk: nothing that follows is executed alone.
+            optimistic.stale = Some(Arc::default());
         }
         optimistic
     }
@@ -182,18 +220,29 @@ impl Connection {
     /// The transaction goes on without a snapshot, as its log says. Nothing is left of it when that fails.
     pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
         optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
-        let own = self.own_statements();
-        let begun =
-            self.savepoints.begin_again().iter().try_for_each(|it| self.sqlite().execute(it));
+        let begun = self.begin_again();
         optimistic.armed = !optimistic.auto;
         if optimistic.armed {
             self.sqlite().arm_fork(true);
         }
-        drop(own);
         self.optimistic = Some(optimistic);
         if begun.is_err() {
             self.roll_back_quietly();
         }
+    }
+
+    /// Begins SQLite's transaction once more, with its savepoints.
+    pub(crate) fn begin_again(&self) -> Result<(), sqlite::Error> {
+        let _own = self.own_statements();
+        self.savepoints.begin_again().iter().try_for_each(|begin| {
+            let mut begun = self.sqlite().execute(begin);
+            for _ in 0..limits::INTERRUPTS_OUTLIVED {
+                if begun.as_ref().is_err_and(|it| it.code.is_interrupt()) {
+                    begun = self.sqlite().execute(begin);
+                }
+            }
+            begun
+        })
     }
 
     /// True when all that the transaction has read is still so, as far as is known without a look.
@@ -257,34 +306,46 @@ impl Connection {
     }
 
     /// Waits for the turn with a snapshot in hand, for a short time, and no longer when somebody checkpoints, who may wait
-    /// for that snapshot. False when the turn has not come.
-    fn wait_with_snapshot(&mut self) -> Result<bool, Error> {
-        let Some(file) = self.file.clone() else { return Ok(false) };
+    /// for that snapshot.
+    ///
+    /// # Errors
+    /// The turn has not come. Interrupted.
+    fn wait_with_snapshot(&mut self, time_max: Duration) -> Result<(), Error> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
         let client = self.client(&file);
-        let deadline = Deadline::after(limits::EARLY_TURN_WAIT_MAX.min(self.settings.timeout));
+        let deadline = Deadline::after(time_max.min(self.settings.timeout));
         let client = Client { deadline, gives_way: true, ..client };
-        match client.take_turn() {
-            Ok(lead) => {
-                self.hold(lead)?;
-                Ok(true)
-            }
-            Err(error) if error.is_timeout() => Ok(false),
-            Err(error) => Err(error),
-        }
+        let lead = client.take_turn()?;
+        self.hold(lead)
     }
 
     /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
     pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
         let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
-        if let Err(error) = self.step_kept_back() {
-            self.roll_back_quietly();
+        let executed = self.step_kept_back();
+        let Some(ended) = self.end_optimistic() else { return executed };
+        if let Err(error) = executed {
+            if ended.auto {
+                self.end_as_stale(ended, &error);
+            } else {
+                self.roll_back_quietly();
+            }
             return Err(error);
         }
-        if let Some(ended) = self.end_optimistic() {
-            self.reuse_log(ended.log);
+        self.reuse_log(ended.log);
+        // What was deferred may have been compiled again, and then writes other tables too.
+        self.turn_written = written.and(self.turn_written);
+        if planted("promoted-wrote-nothing") {
+            self.turn_written = TableSet::NONE;
         }
-        self.turn_written =
-            if planted("promoted-wrote-nothing") { TableSet::NONE } else { written };
         Ok(())
+    }
+
+    /// What a transaction of mode Auto has deferred, or read, cannot be executed again: it stays open.
+    fn end_as_stale(&mut self, optimistic: Box<Optimistic>, error: &Error) {
+        self.roll_back_here();
+        let optimistic = self.learn_from(optimistic, error);
+        self.release_turns();
+        self.resume(optimistic);
     }
 }

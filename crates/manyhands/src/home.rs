@@ -8,7 +8,6 @@ use manyhands_sqlite::{self as sqlite, Statement, Value, WalIndexHeader, pin};
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::error::ErrorKind;
 use crate::ids::Recorded;
 use crate::log::{Entry, Log};
 use crate::observe::{self, Counted, Seen, Shown, Watched};
@@ -33,18 +32,17 @@ impl Connection {
         }
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
-        let is_newest =
+        // Until something is executed again that may come to something else: what an application's function makes, above all.
+        let mut is_newest =
             snapshot.is_some() && snapshot == now.as_ref() && !optimistic.reads_elsewhere;
-        if optimistic.incomplete && !is_newest {
-            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
-        }
         let mut taint = Taint::new(by_others);
         self.continue_session(optimistic.before);
         for (index, entry) in optimistic.log.entries().iter().enumerate() {
             if is_newest && entry.changes_nothing && entry.counted().asked == 0 {
                 continue;
             }
-            let pinned = optimistic.pinned.for_statement(index as u64);
+            is_newest &= entry.is_savepoint;
+            let pinned = entry.pinned.unwrap_or(optimistic.pinned).for_statement(index as u64);
             let now = {
                 let _pin = pin(pinned);
                 self.execute_again(optimistic, entry, &mut taint)?
@@ -123,6 +121,10 @@ impl Connection {
         }
         let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
         taint.spread(touches, prepared.facts.session_function);
+        if prepared.facts.home_function {
+            // What a function of the application makes may be something else each time.
+            taint.add(touches.writes);
+        }
         self.turn_written = self.turn_written.and(touches.writes);
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);

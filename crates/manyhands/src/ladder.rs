@@ -33,6 +33,12 @@ impl Connection {
     /// Commits the transaction. `commit` is the statement that says so.
     pub(crate) fn commit_optimistic(&mut self, commit: &mut Prepared) -> Result<Outcome, Error> {
         self.drain_cursors()?;
+        if let Some(optimistic) = &self.optimistic
+            && let Some(read) = &optimistic.stale
+            && (optimistic.kept_back.is_some() || optimistic.is_to_be_executed())
+        {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
+        }
         if self.optimistic.as_ref().is_some_and(|it| it.detached && it.is_to_be_executed()) {
             self.escalate_first()?;
             return self.commit_in_turn();

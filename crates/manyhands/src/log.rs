@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use manyhands_sqlite::{Code, Value, ValueRef};
+use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 
 use crate::cursor::CursorState;
 use crate::ids::GivenIds;
@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) reads_only: Option<TableSet>,
     /// It changes neither data nor transaction.
     pub(crate) changes_nothing: bool,
+    /// Its clock and dice, if they are not its transaction's.
+    pub(crate) pinned: Option<Pinned>,
     /// It is about savepoints.
     pub(crate) is_savepoint: bool,
     /// It calls functions of the application.
@@ -57,6 +59,7 @@ impl Entry {
             reads_only: None,
             changes_nothing: false,
             is_savepoint: false,
+            pinned: None,
             calls_application: false,
             adds_one_row: false,
             counts: false,

@@ -130,6 +130,11 @@ impl Connection {
                 // A cursor with too many rows fails when it is read on; the transaction ends all the same.
                 let _ = self.drain_cursors();
                 self.count_deferred();
+                if self.is_autocommit() {
+                    // It did not fit into memory, or was interrupted: SQLite has undone it already.
+                    self.end_with_transaction();
+                    return Ok(Outcome::default());
+                }
                 return self.end_as_sqlite_does(prepared);
             }
             // A transaction inside a transaction: SQLite's error.
@@ -249,8 +254,12 @@ impl Connection {
     }
 
     /// Clock and dice of the next statement.
-    pub(crate) fn pin_next(&self) -> Option<Pinned> {
-        let optimistic = self.optimistic.as_ref()?;
+    pub(crate) fn pin_next(&mut self) -> Option<Pinned> {
+        let optimistic = self.optimistic.as_mut()?;
+        if optimistic.auto {
+            // As in SQLite, time goes on.
+            optimistic.pinned = optimistic.pinned.at_this_moment();
+        }
         Some(optimistic.pinned.for_statement(optimistic.log.entries().len() as u64))
     }
 
@@ -289,6 +298,7 @@ impl Connection {
             reads_only: reads_only.then_some(touches.reads),
             changes_nothing: prepared.compiled.read_only && facts.changes_nothing(),
             is_savepoint: facts.transaction.is_some(),
+            pinned: self.optimistic.as_ref().filter(|it| it.auto).map(|it| it.pinned),
             calls_application,
             counts: facts.changes_rows(),
             touches,

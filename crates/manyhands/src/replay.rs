@@ -40,6 +40,11 @@ impl Taint {
         !reads.meets(self.0) || planted("nobody-wrote")
     }
 
+    /// These tables may have another content now.
+    pub(crate) fn add(&mut self, tables: TableSet) {
+        self.0 = self.0.and(tables);
+    }
+
     /// A statement was executed again. From what others have written it makes something else; so it does
     /// when it asks what was counted (`asks_session`), which may come from there.
     pub(crate) fn spread(&mut self, touches: Touches, asks_session: bool) {

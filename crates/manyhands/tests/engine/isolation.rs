@@ -6,6 +6,7 @@ mod another_plan;
 mod attached;
 mod auto;
 mod auto_contract;
+mod auto_detours;
 mod by_value;
 mod cursors;
 mod hermitage;
