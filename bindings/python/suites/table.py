@@ -178,6 +178,29 @@ def suites() -> List[Suite]:
             pytest("t/unit/backends/test_database.py"),
             path=".",
         ),
+        # Without the tests that need a server, or Django's settings, which are not in the archive.
+        Suite(
+            "diskcache",
+            "diskcache",
+            "pytest",
+            pytest(*(f"tests/test_{part}.py" for part in "core deque fanout index recipes".split())),
+            path=".",
+        ),
+        Suite(
+            "huey",
+            "huey",
+            "peewee",
+            ["{inside}/suite_results.py", "--installed"]
+            + [f"huey.tests.test_{part}" for part in "api consumer priority sql_huey stats storage".split()],
+            path=".",
+        ),
+        Suite(
+            "persist-queue",
+            "persist-queue",
+            "pytest pytest-asyncio msgpack cbor2 aiofiles aiosqlite",
+            pytest("persistqueue/tests", "--ignore=persistqueue/tests/test_mysqlqueue.py"),
+            path=".",
+        ),
         program("optuna", "optuna_trials.py", "optuna"),
         program_by_url("optuna", "optuna_trials.py", "optuna"),
         program("diskcache", "diskcache_stress.py", "diskcache"),
