@@ -8,6 +8,7 @@ use crate::Error;
 use crate::certain::READS_SCHEMA;
 use crate::connection::Connection;
 use crate::error::ErrorKind;
+use crate::nothing_to_do::is_nothing;
 use crate::optimistic::is_begin_concurrent;
 use crate::own_answers::has_own_answer;
 use crate::prepared::{Interrupted, Prepared, Spared, Uses};
@@ -155,6 +156,7 @@ impl Connection {
         };
         let compiled = compiled.map(|it| self.with_own_synchronous(it)).transpose()?;
         let compiled = compiled.map(|it| self.with_own_answer(it)).transpose()?;
+        let compiled = compiled.map(|it| self.with_nothing_to_do(it)).transpose()?;
         if let Some(prepared) = &compiled {
             // Most settings are made when they are compiled.
             self.as_new &= prepared.facts.leaves_no_trace();
@@ -244,6 +246,7 @@ impl Connection {
             && prepared.route != Route::Setting
             && !is_synchronous(&prepared.facts)
             && !has_own_answer(&prepared.facts)
+            && !is_nothing(&prepared.facts)
             && !prepared.facts.pragma_of_no_file
         {
             let open = self.open_mut();

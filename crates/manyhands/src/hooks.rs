@@ -88,6 +88,11 @@ impl Hooks {
         Traced { sql: if comment { traced.sql.to_string() } else { sql }.into(), expanded }
     }
 
+    /// The application is told of each statement that it wrote.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.is_traced.load(Ordering::Relaxed)
+    }
+
     /// The application is asked about each action of a statement that it wrote.
     pub(crate) fn has_authorizer(&self) -> bool {
         self.has_authorizer.load(Ordering::Relaxed)

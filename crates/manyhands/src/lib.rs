@@ -83,6 +83,7 @@ mod wal_reader;
 mod session;
 mod synchronous;
 mod own_answers;
+mod nothing_to_do;
 mod functions;
 mod hooks;
 mod switches;

@@ -25,6 +25,7 @@ use manyhands_queue::planted;
 use manyhands_sqlite::authorizer::{Action, ActionKind};
 
 use crate::built_in::{self, BuiltIn};
+use crate::nothing_to_do::does_nothing;
 use crate::tables::table_key;
 
 /// A statement about transactions; savepoints with their names.
@@ -339,6 +340,7 @@ const TUNING: &[&str] = &[
 /// PRAGMAs that tell nothing of the database's content.
 fn tells_nothing(pragma: &str) -> bool {
     SETTINGS.contains(&pragma)
+        || does_nothing(pragma)
         || TUNING.contains(&pragma)
         || matches!(pragma, "data_version" | "synchronous" | "journal_mode" | "database_list")
 }

@@ -13,6 +13,7 @@ mod isolation;
 mod leftovers;
 mod like_sqlite;
 mod names;
+mod nothing_to_do;
 mod neighbours;
 mod opening;
 mod permissions;

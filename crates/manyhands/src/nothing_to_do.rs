@@ -1,0 +1,68 @@
+//! CREATE … IF NOT EXISTS and DROP … IF EXISTS where there is nothing to do. SQLite executes them as a read: they wait for no
+//! lock. Programs begin with them, and rely on it.
+//!
+//! SQLite compiles such a statement with the schema that it read last. So the schema is read again first; what is then
+//! executed in the statement's place cannot begin to write, whatever others do meanwhile to the schema.
+//!
+//! A transaction that will be compared with what others commit takes its turn for it: nothing of a schema that has no
+//! such table could be compared.
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::prepared::Prepared;
+use crate::program::Program;
+use crate::routing::{Facts, Route};
+
+/// A PRAGMA that SQLite does not know: it does nothing, and has neither rows nor columns
+/// (<https://sqlite.org/pragma.html#syntax>).
+const NOTHING: &str = "PRAGMA manyhands_nothing_to_do";
+
+/// All that the authorizer is told of a virtual table that is there already: a row would be added to this table.
+const SCHEMA_TABLE: &str = "sqlite_master";
+
+/// True for a statement that stands for one that has nothing to do.
+pub(crate) fn is_nothing(facts: &Facts) -> bool {
+    matches!(&facts.pragma, Some((name, _)) if does_nothing(name))
+}
+
+/// True for the PRAGMA that does nothing.
+pub(crate) fn does_nothing(pragma: &str) -> bool {
+    NOTHING.strip_prefix("PRAGMA ") == Some(pragma)
+}
+
+impl Connection {
+    /// What is executed in the place of `prepared`: the same, unless it would take a turn and has nothing to do.
+    ///
+    /// # Errors
+    /// As SQLite fails to read the schema.
+    pub(crate) fn with_nothing_to_do(
+        &self,
+        prepared: Box<Prepared>,
+    ) -> Result<Box<Prepared>, Error> {
+        let facts = &prepared.facts;
+        let may_have_nothing = matches!(prepared.route, Route::Turn | Route::Request)
+            && (facts.schema || facts.silent || facts.tables_written.contains(SCHEMA_TABLE))
+            && facts.transaction.is_none()
+            && facts.pragma.is_none()
+            && !facts.left_out
+            && self.is_shared()
+            && self.optimistic.is_none()
+            // It would be told of another statement than it wrote.
+            && !self.open().compiler.hooks.is_traced()
+            && !self.holds_turn();
+        if !may_have_nothing || !self.has_nothing_to_do(&prepared.sql) {
+            return Ok(prepared);
+        }
+        if self.has_newer_schema()? && !self.has_nothing_to_do(&prepared.sql) {
+            return Ok(prepared);
+        }
+        let _own = self.own_statements();
+        self.compile_in_place(NOTHING)
+    }
+
+    /// As of the schema that SQLite read last.
+    fn has_nothing_to_do(&self, sql: &str) -> bool {
+        let _own = self.own_statements();
+        Program::of(self.sqlite(), sql).is_ok_and(|program| program.does_nothing())
+    }
+}
