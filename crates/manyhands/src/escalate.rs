@@ -1,7 +1,7 @@
 //! A transaction moves to its turn in the queue: from there on it runs as SQLite alone would have it, and cannot conflict.
 //!
-//! Where nobody has committed since its snapshot, and nobody waits, it goes on *in place*, on that snapshot. Otherwise
-//! it leaves the snapshot, before it waits: a checkpoint that waits for the snapshot would keep the turn from coming. Then it
+//! A fork on whose snapshot nobody has committed, where nobody waits, goes on *in place*, on that snapshot. Otherwise
+//! the transaction leaves the snapshot, before it waits: a checkpoint that waits for that would keep the turn from coming. Then it
 //! executes its log again (`home.rs`), and compares.
 //!
 //! A transaction whose turn does not come in time goes on *detached*: it is open and has no snapshot, and its log says
@@ -158,8 +158,8 @@ impl Connection {
         self.note_promoted()
     }
 
-    /// Goes on in the turn that it holds, on its own snapshot. False when that is not the newest, or another program may
-    /// write at this moment, which is to be waited for without it.
+    /// Goes on in the turn that it holds, on its own snapshot. False when that is not the newest, and where it is as well
+    /// to begin anew, under SQLite's lock.
     fn go_on_in_place(&mut self) -> Result<bool, Error> {
         let Some(optimistic) = &self.optimistic else { return Ok(false) };
         if optimistic.detached {
@@ -171,12 +171,10 @@ impl Connection {
             // What was read elsewhere has no turn, and may have changed: it is read again.
             !optimistic.reads_elsewhere && self.sqlite().promote_fork() == Promotion::Promoted
         } else {
-            // SQLite takes its lock with the first write: by then another program may have committed, and it says so.
-            let alone = || self.file.as_ref().is_some_and(|it| !it.has_foreign_connections());
-            let entries = optimistic.log.entries();
-            // What was deferred between savepoints is executed between them.
-            let in_order = optimistic.deferred() == 0 || entries.iter().all(|it| !it.is_savepoint);
-            optimistic.auto && is_newest && in_order && alone()
+            // SQLite takes its lock with the first write, and waits for nobody then: so only where functions of the
+            // application would be called again.
+            let mut entries = optimistic.log.entries().iter();
+            optimistic.auto && is_newest && entries.any(|it| it.calls_application)
         };
         if goes_on {
             self.note_promoted()?;

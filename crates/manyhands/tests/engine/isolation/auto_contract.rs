@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use manyhands::{BlobPlace, Connection, Database, Error, TransactionMode, Value, ValueRef, params};
 
+use super::story::StockShell;
 use crate::stage::{SHORT, Stage, connect, execute, in_time, number, shell};
 
 const SCHEMA: &str = "
@@ -557,4 +558,39 @@ fn a_prediction_is_no_error() {
     execute(&mut one, COUNT_UP);
     execute(&mut one, "COMMIT");
     assert_eq!(number(&mut one, READ), 4);
+}
+
+/// Another program holds the write lock when a transaction that has read comes to its first write: that waits, and what was
+/// read is compared then. (SQLite waits for nobody with a snapshot in hand: it failed at once.)
+#[test]
+fn the_first_write_waits_for_another_program() {
+    fn check(write: &str, goes_on: bool) {
+        let (stage, database) = auto();
+        let mut connection = connect(&database);
+        execute(&mut connection, "BEGIN");
+        assert_eq!(number(&mut connection, READ), 0);
+        let mut shell = StockShell::start(&stage.path());
+        shell.ask("BEGIN IMMEDIATE");
+        shell.answer();
+        let waiting = std::thread::spawn(move || {
+            let written = connection.execute(COUNT_UP, params![]);
+            if goes_on {
+                written.expect("it waited, and what it has read is so still");
+            } else {
+                assert!(is_stale(written));
+            }
+            execute(&mut connection, "COMMIT");
+        });
+        std::thread::sleep(SHORT);
+        assert!(!waiting.is_finished());
+        for sql in [write, "COMMIT"] {
+            shell.ask(sql);
+            shell.answer();
+        }
+        waiting.join().expect("its turn came");
+    }
+    in_time(|| {
+        check("UPDATE session SET user = 'b'", true);
+        check(COUNT_UP, false);
+    });
 }
