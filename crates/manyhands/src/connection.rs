@@ -19,7 +19,7 @@ use crate::ids::GivenIds;
 use crate::interrupt::Interrupt;
 use crate::log::Log;
 use crate::observe::Observer;
-use crate::optimistic::{Optimistic, Savepoints};
+use crate::optimistic::Optimistic;
 use crate::options::Settings;
 use crate::own_answers::OwnAnswers;
 use crate::prediction::Path;
@@ -28,6 +28,7 @@ use crate::registry::FileHandle;
 use crate::request::Session;
 use crate::routing::{Facts, Route, TransactionStatement};
 use crate::row::{Outcome, Row, Tally};
+use crate::savepoints::Savepoints;
 use crate::synchronous::SynchronousLevels;
 use crate::tables::TableSet;
 

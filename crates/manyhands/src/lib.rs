@@ -61,6 +61,7 @@ mod execute;
 mod turn;
 mod holder;
 mod optimistic;
+mod savepoints;
 mod auto_mode;
 mod prediction;
 mod certain;
