@@ -20,6 +20,7 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use manyhands::{Connection, Database, Error, Outcome, Row, Value};
@@ -75,13 +76,13 @@ pub fn play_on(setup: &str, story: &str) {
         let _ = writeln!(report, "    {said} -> {answer}");
         assert_eq!(answer, expected, "what came back for {line:?}; so far:\n{report}");
     }
-    drop(parties);
+    parties.into_values().for_each(Party::leave);
     assert_eq!(shell(&stage.path(), "PRAGMA integrity_check"), "ok");
 }
 
 /// Someone with a connection, who takes one statement at a time.
 enum Party {
-    Ours { ask: Sender<String>, answers: Receiver<String> },
+    Ours { ask: Sender<String>, answers: Receiver<String>, thread: JoinHandle<()> },
     Stock(StockShell),
 }
 
@@ -93,16 +94,24 @@ impl Party {
                 let (ask, asked) = channel::<String>();
                 let (answer, answers) = channel();
                 let mut connection = connect(database);
-                std::thread::spawn(move || {
+                let thread = std::thread::spawn(move || {
                     for sql in asked {
                         if answer.send(respond(&mut connection, &sql)).is_err() {
                             break;
                         }
                     }
                 });
-                Party::Ours { ask, answers }
+                Party::Ours { ask, answers, thread }
             }
             other => panic!("no such party: {other}"),
+        }
+    }
+
+    /// Its connection is closed when this returns: the last one locks the whole file for a moment, as SQLite does.
+    fn leave(self) {
+        if let Party::Ours { ask, answers, thread } = self {
+            drop((ask, answers));
+            thread.join().expect("no panic");
         }
     }
 
