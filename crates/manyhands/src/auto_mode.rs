@@ -34,8 +34,8 @@ use crate::observe::Observer;
 use crate::optimistic::{Optimistic, is_begin_concurrent};
 use crate::options::TransactionMode;
 use crate::prepared::Prepared;
-use crate::routing::{self, InFork, Route, TransactionStatement};
-use crate::row::{Outcome, Tally, bytes_of};
+use crate::routing::{self, InFork, TransactionStatement};
+use crate::row::{Outcome, Tally};
 
 /// What a statement of a transaction of mode Auto needs before it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,11 +146,8 @@ impl Connection {
     /// What was deferred is about to be undone, and has been counted if it had been executed: on a fork nobody else sees
     /// that. What fails there has counted nothing.
     pub(crate) fn count_deferred(&mut self) {
-        let deferring = self.optimistic.as_mut().filter(|it| it.deferred() > 0 && !it.detached);
-        let Some(optimistic) = deferring else { return };
-        optimistic.armed = true;
-        self.sqlite().arm_fork(true);
-        if self.step_kept_back().is_err() {
+        let counts = self.optimistic.as_ref().is_some_and(|it| it.deferred() > 0 && !it.detached);
+        if counts && self.step_kept_back().is_err() {
             tracing::debug!("what was deferred, and is undone, could not be counted");
         }
     }
@@ -176,25 +173,18 @@ impl Connection {
 
     fn may_defer(&self, prepared: &Prepared, values: &[Value]) -> bool {
         let Some(optimistic) = self.optimistic.as_ref().filter(|it| it.auto) else { return false };
-        let (log, bytes) = (&optimistic.log, bytes_of(values));
-        let deferred = optimistic.deferred();
+        let (log, deferred) = (&optimistic.log, optimistic.deferred());
         // One that loads in bulk is to take its turn, if that is free.
         let is_burst =
             log.entries().len() + 1 == limits::BURST_STATEMENTS && !optimistic.queue.is_led();
         self.defers_writes
-            && prepared.route == Route::Request
             && prepared.columns.is_empty()
-            && self.may_travel()
-            && !optimistic.at_home
             && optimistic.stale.is_none()
             // It has done nothing else.
             && deferred == log.entries().iter().filter(|it| !it.says_nothing()).count()
             && !optimistic.incomplete
             && !is_burst
-            && deferred < limits::KEPT_BACK_MAX
-            && bytes <= limits::CERTAIN_BYTES_MAX
-            && log.bytes() + bytes <= self.settings.fork_bytes_max / 4
-            && !self.writes_with_blob()
+            && self.has_room_to_keep_back(optimistic, prepared, values)
     }
 
     /// Something of the database is shown, or changes its meaning, that no log can say. A transaction of mode Auto that only
@@ -252,7 +242,7 @@ impl Connection {
     /// # Errors
     /// See [`Connection::settle`].
     pub fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
-        if self.is_deferred(outcome) && !self.is_one_row(outcome) {
+        if self.entry_of(outcome).is_some_and(|entry| !entry.adds_one_row) {
             self.settle()?;
         }
         Ok(outcome.changes())
@@ -272,14 +262,6 @@ impl Connection {
             self.note_question(Tally::LAST_INSERT_ROWID);
         }
         Ok(outcome.last_insert_rowid())
-    }
-
-    fn is_deferred(&self, outcome: &Outcome) -> bool {
-        self.is_in_auto_mode() && self.entry_of(outcome).is_some()
-    }
-
-    fn is_one_row(&self, outcome: &Outcome) -> bool {
-        self.entry_of(outcome).is_some_and(|entry| entry.adds_one_row)
     }
 
     /// The open transaction's log entry of a statement.

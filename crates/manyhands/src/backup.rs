@@ -69,7 +69,7 @@ impl Connection {
         }
         let lead = file.as_ref().map(|file| target.client(file).take_turn()).transpose()?;
         // A fork's imaginary lock is none to copy under.
-        let rearms = target.optimistic.as_ref().is_some_and(|it| it.armed);
+        let rearms = target.optimistic.is_some();
         if rearms {
             target.sqlite().arm_fork(false);
         }

@@ -121,19 +121,21 @@ impl Connection {
         let schema = self.open().schema.number;
         prepared.certainty.take_if(|it| Some(it.schema) != schema);
         self.forget_certainty_of_other_settings(prepared);
-        if prepared.certainty.is_none() {
-            if !comes_again(prepared) {
-                return None;
-            }
-            // It may have been compiled for an older schema.
-            let sql = Arc::clone(&prepared.sql);
-            let again = self.compile_for_now(&sql).ok()?.0?;
-            let uses = prepared.uses;
-            *prepared = *again;
-            (prepared.sql, prepared.uses) = (sql, uses.forget_schema());
-            self.look_at(prepared);
+        if prepared.certainty.is_none() && comes_again(prepared) {
+            self.look_at_anew(prepared);
         }
         foreseen_of(prepared, values)
+    }
+
+    /// Compiles a statement once more, since it may have been compiled for an older schema, and finds out what is certain of
+    /// it. One that does not compile stays as it is.
+    pub(crate) fn look_at_anew(&mut self, prepared: &mut Prepared) {
+        let sql = Arc::clone(&prepared.sql);
+        let Ok((Some(again), _)) = self.compile_for_now(&sql) else { return };
+        let uses = prepared.uses.forget_schema();
+        *prepared = *again;
+        (prepared.sql, prepared.uses) = (sql, uses);
+        self.look_at(prepared);
     }
 
     /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs

@@ -219,10 +219,7 @@ impl Connection {
     pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
         optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
         let begun = self.begin_again();
-        optimistic.armed = !optimistic.auto;
-        if optimistic.armed {
-            self.sqlite().arm_fork(true);
-        }
+        self.sqlite().arm_fork(true);
         self.optimistic = Some(optimistic);
         if begun.is_err() {
             self.roll_back_quietly();
@@ -243,7 +240,7 @@ impl Connection {
         })
     }
 
-    /// True when all that the transaction has read is still so, as far as is known without a look.
+    /// True when all that the transaction has read is still so, as far as is known without a look. Of one whose log says all.
     fn is_as_it_was(&self) -> bool {
         let Some(optimistic) = &self.optimistic else { return false };
         let fork = self.sqlite().fork_status();
@@ -253,28 +250,19 @@ impl Connection {
         let by_others = self.written_since(fork.snapshot.as_ref(), fork.live.as_ref());
         let mut entries = optimistic.log.entries().iter();
         let is_spared = |reads: TableSet| !reads.meets(by_others);
-        !optimistic.reads_elsewhere
-            && !optimistic.incomplete
-            && entries.all(|entry| {
-                entry.is_savepoint || entry.spared_if_unchanged().is_some_and(is_spared)
-            })
+        entries
+            .all(|entry| entry.is_savepoint || entry.spared_if_unchanged().is_some_and(is_spared))
     }
 
     /// Has the process's executor read again what the transaction has read, in the turn that this one holds. False where
     /// something else shows, and where that cannot be found out so.
     fn would_see_the_same(&mut self) -> bool {
-        if self.drain_cursors().is_err() {
-            return false;
-        }
         self.see_what_waits();
         let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
             return false;
         };
         let snapshot = self.sqlite().fork_status().snapshot;
-        let Some(snapshot) = snapshot.filter(|_| !optimistic.at_home && !optimistic.incomplete)
-        else {
-            return false;
-        };
+        let Some(snapshot) = snapshot.filter(|_| !optimistic.at_home) else { return false };
         let mut request = Vec::new();
         let encoded = request::encode(&optimistic.request(self.session, &snapshot), &mut request);
         if encoded.is_none() || !self.may_travel() {
@@ -320,6 +308,7 @@ impl Connection {
     /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
     pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
         let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
+        self.sqlite().arm_fork(false);
         let executed = self.step_kept_back();
         let Some(ended) = self.end_optimistic() else { return executed };
         if let Err(error) = executed {

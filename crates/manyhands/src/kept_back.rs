@@ -142,12 +142,22 @@ impl Connection {
         else {
             return false;
         };
+        matches!(prepared.uses, Uses::Again | Uses::Known(_))
+            && !prepared.is_stale()
+            && self.has_room_to_keep_back(optimistic, prepared, values)
+    }
+
+    /// True for a statement that any connection can execute, later, and that is not too much to keep until then.
+    pub(crate) fn has_room_to_keep_back(
+        &self,
+        optimistic: &Optimistic,
+        prepared: &Prepared,
+        values: &[Value],
+    ) -> bool {
         let log = &optimistic.log;
         let bytes = bytes_of(values);
-        let kept = optimistic.kept_back.as_ref().map_or(0, |kept| kept.entries.len());
-        matches!(prepared.uses, Uses::Again | Uses::Known(_))
-            && prepared.route == Route::Request
-            && !prepared.is_stale()
+        let kept = optimistic.kept_back.as_ref().map_or(0, KeptBack::count);
+        prepared.route == Route::Request
             // Nothing is called for it, and no setting of this connection alone makes it fail.
             && self.may_travel()
             && !optimistic.at_home
@@ -161,12 +171,7 @@ impl Connection {
     fn foresee_row(&mut self, prepared: &mut Prepared) {
         self.forget_certainty_of_other_settings(prepared);
         if prepared.certainty.is_none() {
-            // It may have been compiled for an older schema.
-            let sql = Arc::clone(&prepared.sql);
-            let Ok((Some(again), _)) = self.compile_for_now(&sql) else { return };
-            *prepared = *again;
-            (prepared.sql, prepared.uses) = (sql, Uses::Again);
-            self.look_at(prepared);
+            self.look_at_anew(prepared);
         }
         let Some(certainty) = &mut prepared.certainty else { return };
         let Some(unfailing) = &mut certainty.unfailing else { return };

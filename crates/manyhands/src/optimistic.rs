@@ -32,8 +32,6 @@ pub(crate) struct Optimistic {
     pub(crate) kept_back: Option<KeptBack>,
     /// It is one of mode Auto, see `auto_mode.rs`.
     pub(crate) auto: bool,
-    /// SQLite's write lock would be imaginary. In mode Auto it need not be, since nothing is written without the turn.
-    pub(crate) armed: bool,
     /// It has waited for its turn in vain, and has no snapshot any more.
     pub(crate) detached: bool,
     /// What it has read is no longer so: it can only be ended.
@@ -56,15 +54,12 @@ pub(crate) struct Optimistic {
 impl Connection {
     /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on on a fork.
     pub(crate) fn begin_optimistic(&mut self, begun: &Prepared, file: &DatabaseFile, auto: bool) {
-        if !auto {
-            self.sqlite().arm_fork(true);
-        }
+        self.sqlite().arm_fork(true);
         let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
             log: core::mem::take(&mut self.log_memory),
             kept_back: None,
             auto,
-            armed: !auto,
             detached: false,
             stale: None,
             incomplete: false,
@@ -105,9 +100,7 @@ impl Connection {
     /// The transaction is over, or goes on in its turn: this gives the log.
     pub(crate) fn end_optimistic(&mut self) -> Option<Box<Optimistic>> {
         let ended = self.optimistic.take()?;
-        if ended.armed {
-            self.sqlite().arm_fork(false);
-        }
+        self.sqlite().arm_fork(false);
         if let Some(kept) = ended.kept_back.as_ref().filter(|_| !ended.auto) {
             self.continue_session(kept.now);
         }

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
 use crate::prepared::Prepared;
-use crate::routing::{Facts, Route};
+use crate::routing::Facts;
 
 /// The value of the settings that are told here, in SQLite's units.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +64,7 @@ impl Connection {
             }
             _ => return Ok(prepared),
         };
-        let mut answer = self.compile_in_place(&answer)?;
-        answer.facts = prepared.facts;
-        answer.route = Route::Own;
-        Ok(answer)
+        self.answer_in_place(&answer, prepared)
     }
 
     pub(crate) fn set_timeout_to(&mut self, argument: &str) {

@@ -31,12 +31,21 @@ impl Fingerprint {
         }
         Fingerprint(xxh3_64_with_seed(&shape, 0))
     }
+
+    /// The key of this statement on a way.
+    fn after(self, way: u64) -> u64 {
+        xxh3_64_with_seed(&self.0.to_ne_bytes(), way)
+    }
+
+    /// The key of this statement on any way.
+    fn alone(self) -> u64 {
+        self.after(u64::MAX)
+    }
 }
 
 /// The way that the open transaction has come.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
-    seen: Vec<Fingerprint>,
     steps: Vec<Step>,
     pub(crate) wrote: bool,
 }
@@ -72,13 +81,11 @@ impl Path {
     /// The transaction is about to execute a statement that reads. `None` for one that has been looked at before, and after
     /// too many.
     pub(crate) fn step(&mut self, statement: Fingerprint) -> Option<Step> {
-        if self.seen.contains(&statement) || self.seen.len() == STATEMENTS_MAX {
+        if self.place_of(statement).is_some() || self.steps.len() == STATEMENTS_MAX {
             return None;
         }
-        self.seen.push(statement);
         let before = self.steps.last().map_or(0, |it| it.way);
-        let key = |seed| xxh3_64_with_seed(&statement.0.to_ne_bytes(), seed);
-        let step = Step { way: key(before), statement: key(u64::MAX) };
+        let step = Step { way: statement.after(before), statement: statement.alone() };
         self.steps.push(step);
         Some(step)
     }
@@ -86,14 +93,18 @@ impl Path {
     /// What this statement had read was changed before the transaction wrote. Those before it are not to blame: what
     /// a web framework reads first, for views that only read too, must not make these wait.
     pub(crate) fn note_stale(&mut self, queue: &Queue, statement: Option<Fingerprint>) {
-        let place = self.seen.iter().position(|&seen| Some(seen) == statement).unwrap_or_default();
+        let place = statement.and_then(|it| self.place_of(it)).unwrap_or_default();
         self.steps.drain(place..).for_each(|step| step.learn(queue, Became::Stale));
         self.wrote = true;
     }
 
     /// True when it has executed anything.
     pub(crate) fn is_to_learn(&self) -> bool {
-        self.wrote || !self.seen.is_empty()
+        self.wrote || !self.steps.is_empty()
+    }
+
+    fn place_of(&self, statement: Fingerprint) -> Option<usize> {
+        self.steps.iter().position(|it| it.statement == statement.alone())
     }
 
     /// The transaction has ended.
@@ -102,7 +113,6 @@ impl Path {
             let became = if self.wrote { Became::Writer } else { Became::Reader };
             self.steps.iter().for_each(|step| step.learn(queue, became));
         }
-        self.seen.clear();
         self.steps.clear();
         self.wrote = false;
     }

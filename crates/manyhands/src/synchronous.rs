@@ -111,8 +111,17 @@ impl Connection {
 
     fn tell_level(&self, schema: &str, prepared: Box<Prepared>) -> Result<Box<Prepared>, Error> {
         let Some(level) = self.synchronous.get(schema) else { return Ok(prepared) };
-        let mut answer = self.compile_in_place(&format!("SELECT {level} AS synchronous"))?;
-        answer.facts = prepared.facts;
+        self.answer_in_place(&format!("SELECT {level} AS synchronous"), prepared)
+    }
+
+    /// Compiles what answers a PRAGMA in its place.
+    pub(crate) fn answer_in_place(
+        &self,
+        sql: &str,
+        question: Box<Prepared>,
+    ) -> Result<Box<Prepared>, Error> {
+        let mut answer = self.compile_in_place(sql)?;
+        answer.facts = question.facts;
         answer.route = Route::Own;
         Ok(answer)
     }

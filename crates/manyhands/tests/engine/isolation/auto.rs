@@ -9,6 +9,7 @@ use manyhands::{
     BlobPlace, Connection, Database, RowBuffer, TransactionMode, Value, ValueRef, params,
 };
 
+use super::auto_contract::deferring;
 use super::story::StockShell;
 use crate::stage::{Stage, connect, execute, in_time, number};
 
@@ -29,13 +30,6 @@ fn auto() -> (Stage, Database) {
     let stage = Stage::without_disk();
     let database = open(&stage, TransactionMode::Auto);
     (stage, database)
-}
-
-/// A connection whose owner asks for counts and ids as deferred writes want it.
-fn deferring(database: &Database) -> Connection {
-    let mut connection = connect(database);
-    connection.defer_writes(true);
-    connection
 }
 
 /// The plainest way to lose: many read, compute, and write what they read, in plain transactions. None of them fails, once

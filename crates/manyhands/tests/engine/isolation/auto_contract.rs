@@ -10,15 +10,15 @@ use manyhands::{BlobPlace, Connection, Database, Error, TransactionMode, Value, 
 use super::story::StockShell;
 use crate::stage::{SHORT, Stage, connect, execute, in_time, number, shell};
 
-const SCHEMA: &str = "
+pub const SCHEMA: &str = "
     CREATE TABLE counter (id INTEGER PRIMARY KEY, n, note BLOB);
     INSERT INTO counter VALUES (1, 0, x'00'), (2, 0, x'00');
     CREATE TABLE entry (id INTEGER PRIMARY KEY, text UNIQUE);
     CREATE TABLE event (id INTEGER PRIMARY KEY AUTOINCREMENT, v);
     CREATE TABLE session (id INTEGER PRIMARY KEY, user); INSERT INTO session VALUES (1, 'a');";
 
-const READ: &str = "SELECT n FROM counter WHERE id = 1";
-const COUNT_UP: &str = "UPDATE counter SET n = n + 1 WHERE id = 1";
+pub const READ: &str = "SELECT n FROM counter WHERE id = 1";
+pub const COUNT_UP: &str = "UPDATE counter SET n = n + 1 WHERE id = 1";
 
 fn open(timeout: Duration) -> (Stage, Database) {
     let stage = Stage::without_disk();
@@ -33,7 +33,7 @@ fn auto() -> (Stage, Database) {
 }
 
 /// A connection whose owner asks for counts and ids as deferred writes want it.
-fn deferring(database: &Database) -> Connection {
+pub fn deferring(database: &Database) -> Connection {
     let mut connection = connect(database);
     connection.defer_writes(true);
     connection

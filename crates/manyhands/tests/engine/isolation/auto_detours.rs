@@ -5,16 +5,8 @@ use std::time::Duration;
 
 use manyhands::{BlobPlace, Connection, Database, TransactionMode, Value, ValueRef, params};
 
+use super::auto_contract::{COUNT_UP, READ, SCHEMA, deferring};
 use crate::stage::{Actor, SHORT, Stage, connect, execute, number};
-
-const SCHEMA: &str = "
-    CREATE TABLE counter (id INTEGER PRIMARY KEY, n, note BLOB);
-    INSERT INTO counter VALUES (1, 0, x'00'), (2, 0, x'00');
-    CREATE TABLE entry (id INTEGER PRIMARY KEY, text UNIQUE);
-    CREATE TABLE event (id INTEGER PRIMARY KEY AUTOINCREMENT, v);
-    CREATE TABLE session (id INTEGER PRIMARY KEY, user); INSERT INTO session VALUES (1, 'a');";
-const READ: &str = "SELECT n FROM counter WHERE id = 1";
-const COUNT_UP: &str = "UPDATE counter SET n = n + 1 WHERE id = 1";
 
 fn open(timeout: Duration) -> (Stage, Database) {
     let stage = Stage::without_disk();
@@ -22,11 +14,6 @@ fn open(timeout: Duration) -> (Stage, Database) {
     let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
     connect(&database).execute_script(SCHEMA).expect("the schema");
     (stage, database)
-}
-fn deferring(database: &Database) -> Connection {
-    let mut connection = connect(database);
-    connection.defer_writes(true);
-    connection
 }
 fn writers(one: &mut Connection, read: &str) {
     for _ in 0..4 {
