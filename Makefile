@@ -9,7 +9,9 @@ MANYHANDS = target/release/manyhands
 # The same command with more engines, and what those need.
 PEERS = bench/target/release/manyhands-bench
 PEER_PACKAGES = postgresql
-RESULTS = docs/benchmarks/$(shell date +%Y-%m-%d)
+RESULTS = target/bench/$(shell date +%Y-%m-%d)
+# The machine whose pictures README shows.
+PICTURED = epyc-2-cores
 # What campaigns count: one JSON object for each line, and lines are only added.
 FIGURES = docs/reliability/campaigns.jsonl
 # What they came to, all together; and how long `make campaign` goes on, if not to the end.
@@ -58,7 +60,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report campaign fuzz doc clean
+.PHONY: help setup build build-reliability demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -70,7 +72,7 @@ help:
 	@echo "               which takes as long again; results in $(RESULTS)"
 	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
-	@echo "make report    a page with pictures of the results of make bench"
+	@echo "make report    a page with pictures of the results of make bench; make keep MACHINE=... puts them into docs/benchmarks"
 	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, fuzzing;"
 	@echo "               goes on where it was stopped, CAMPAIGN_SECONDS=3600 for an hour; writes $(CAMPAIGN_PAGE)"
 	@echo "make fuzz      all fuzz targets, a minute each, two at a time; FUZZ_SECONDS=600 for longer"
@@ -218,10 +220,22 @@ finish: report
 	@[ ! -s $(RESULTS)/failed ] || { echo "checks have failed, see the tables:" $$(cat $(RESULTS)/failed); exit 1; }
 
 # One page with pictures of the newest results, and the pictures beside it.
-report:
+report: prepare-report
+	.venv/bin/python bench/report $(RESULTS)
+
+prepare-report:
 	[ -x .venv/bin/python ] || python3 -m venv .venv
 	.venv/bin/pip install -q --disable-pip-version-check -r bench/report/requirements.txt
-	.venv/bin/python bench/report $(RESULTS)
+
+# The results become those of docs/benchmarks and of README: make keep MACHINE=epyc-2-cores
+keep: prepare-report
+	@[ -n "$(MACHINE)" ] || { echo "which machine? make keep MACHINE=$(PICTURED)"; exit 1; }
+	python3 docs/benchmarks/keep.py $(RESULTS) $(MACHINE)
+	.venv/bin/python bench/report docs/benchmarks/$(PICTURED) --into target/pictures
+	for name in storm-histogram threads-rates threads-waits; do \
+	  cp target/pictures/$$name.svg target/pictures/$$name-dark.svg docs/benchmarks/pictures/; \
+	done
+	python3 docs/benchmarks/readme.py
 
 # Every campaign in slices, until each has the number of the long column. What is there from earlier calls counts; what
 # ends this one, by Ctrl-C or otherwise, costs one slice. Fails when there is a finding of this commit.

@@ -1,4 +1,4 @@
-"""`python bench/report FOLDER`: draws what `make bench` left in the folder, writes report.html, and a CSV beside each JSON file."""
+"""`python bench/report FOLDER`: draws what `make bench` left in the folder, and writes report.html beside the pictures."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import argparse
 import sys
 from pathlib import Path
 
-import overhead
 from measurements import OVERHEAD, load
 from memory import load_memory
 from overhead import load_overhead
+from own_plots import speeds
 from page import page
 from plots import draw, save
-from tables import write_csv
 from words import TITLES
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python bench/report", description=__doc__)
     parser.add_argument("folder", type=Path, help="with the JSON lines of the workloads, one file each")
-    folder: Path = parser.parse_args().folder
+    parser.add_argument("--into", type=Path, help="where the pictures and the page go, if not into FOLDER")
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder
+    into: Path = arguments.into or folder
+    into.mkdir(parents=True, exist_ok=True)
     try:
         order = list(TITLES)
         runs = [run for run in load(folder) if run.series]
@@ -32,14 +35,11 @@ def main() -> int:
     if not runs:
         print(f"{folder}: no *.jsonl of `manyhands bench --json`; run `make bench` first", file=sys.stderr)
         return 1
-    pictures = {run.name: draw(run, folder) for run in runs}
-    for run in runs:
-        write_csv(run, folder / f"{run.name}.csv")
+    pictures = {run.name: draw(run, into) for run in runs}
     if python:
-        pictures[OVERHEAD] = [save(OVERHEAD, lambda theme: overhead.picture(python, theme), folder)]
-        overhead.write_csv(python, folder / f"{OVERHEAD}.csv")
-    (folder / "report.html").write_text(page(runs, pictures, folder, python, memory))
-    print(f"{folder / 'report.html'}: {len(runs) + bool(python) + bool(memory)} workloads, {sum(map(len, pictures.values()))} pictures")
+        pictures[OVERHEAD] = [save(OVERHEAD, lambda theme: speeds(python, theme), into)]
+    (into / "report.html").write_text(page(runs, pictures, into, python, memory))
+    print(f"{into / 'report.html'}: {len(runs) + bool(python) + bool(memory)} workloads, {sum(map(len, pictures.values()))} pictures")
     return 0
 
 

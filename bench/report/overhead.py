@@ -1,8 +1,7 @@
-"""What one thread pays for `import manyhands` in place of `sqlite3`: what `bench/python_overhead.py` measured, its picture, table and targets."""
+"""What one thread pays for `import manyhands` in place of `sqlite3`: what `bench/python_overhead.py` measured, its table and targets."""
 
 from __future__ import annotations
 
-import csv
 import html
 import json
 import re
@@ -10,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from matplotlib import pyplot
-from matplotlib.figure import Figure
 from measurements import OVERHEAD, Spread
 from targets import Verdict, share
-from theme import Theme, colour, time_text
+from theme import time_text
 
 TITLE = "Python: one thread, in place of sqlite3"
 SEE = (
@@ -84,28 +81,6 @@ def load_overhead(folder: Path) -> Optional[Overhead]:
     return Overhead(list(loops.values()), circumstances)
 
 
-def picture(overhead: Overhead, theme: Theme) -> Figure:
-    loops = overhead.loops
-    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.4 * len(loops)))
-    shade = colour(theme, "manyhands")
-    for place, loop in enumerate(loops):
-        speed = loop.speed
-        axes.plot([speed.least, speed.most], [place, place], color=shade, linewidth=2, alpha=0.5)
-        axes.plot(speed.median, place, "o", color=shade, markersize=7)
-        axes.annotate(f"{speed.median:.2f}x", (speed.most, place), (7, 0), textcoords="offset points", va="center", fontsize=8.5)
-        if loop.least is not None:
-            axes.plot([loop.least, loop.least], [place - 0.3, place + 0.3], color=theme.ink, linewidth=1.4)
-    axes.axvline(1, color=colour(theme, "stock"), linestyle="--", linewidth=1.2, zorder=0)
-    least, most = min(loop.speed.least for loop in loops), max(loop.speed.most for loop in loops)
-    axes.set_xlim(min(least, 0.9) - 0.05, max(most, 1.1) * 1.12)
-    axes.set_yticks(range(len(loops)), [loop.name for loop in loops], fontsize=8.5)
-    axes.set_ylim(len(loops) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
-    axes.set_xlabel("speed beside the standard module (dashed); | is the target")
-    return figure
-
-
 def table(overhead: Overhead) -> str:
     rows = ["<tr><th><th>sqlite3<th>manyhands<th>speed<th>least–most"]
     for loop in overhead.loops:
@@ -123,13 +98,3 @@ def sentence(overhead: Overhead) -> str:
     programs = ", ".join(overhead.circumstances["engines"].values())
     count = len(overhead.loops[0].seconds["sqlite3"])
     return f"The same loops with both modules, in turn, {count} times: {programs}. Both files are in WAL mode at synchronous=FULL."
-
-
-def write_csv(overhead: Overhead, path: Path) -> None:
-    """One line for each single time."""
-    with path.open("w", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(["workload", "loop", "module", "repetition", "seconds"])
-        for loop in overhead.loops:
-            for module, seconds in loop.seconds.items():
-                lines.writerows([OVERHEAD, loop.name, module, turn, value] for turn, value in enumerate(seconds, 1))

@@ -1,4 +1,4 @@
-"""The pictures that only one workload has: the WAL beside a reader, what thinking costs, thousands of clients beside NORMAL."""
+"""The pictures that only one workload has: the WAL beside a reader, what thinking costs, thousands of clients beside NORMAL, Python's loops."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from measurements import WAL_LIMIT_BYTES, Run, Series
+from overhead import Overhead
 from theme import MARKERS, Theme, colour, line_style, rate_text
 
 
@@ -126,6 +127,29 @@ def beside_normal(run: Run, engine: str, label: str, what: str) -> float | None:
     ours, theirs = run.of(engine, label), run.of("stock-normal", label)
     one, other = ours and ours.spread(what), theirs and theirs.spread(what)
     return one.median / other.median if one and other and one.median and other.median else None
+
+
+def speeds(overhead: Overhead, theme: Theme) -> Figure:
+    """Each loop of Python beside the standard module, with its target."""
+    loops = overhead.loops
+    figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.4 * len(loops)))
+    shade = colour(theme, "manyhands")
+    for place, loop in enumerate(loops):
+        speed = loop.speed
+        axes.plot([speed.least, speed.most], [place, place], color=shade, linewidth=2, alpha=0.5)
+        axes.plot(speed.median, place, "o", color=shade, markersize=7)
+        axes.annotate(f"{speed.median:.2f}x", (speed.most, place), (7, 0), textcoords="offset points", va="center", fontsize=8.5)
+        if loop.least is not None:
+            axes.plot([loop.least, loop.least], [place - 0.3, place + 0.3], color=theme.ink, linewidth=1.4)
+    axes.axvline(1, color=colour(theme, "stock"), linestyle="--", linewidth=1.2, zorder=0)
+    least, most = min(loop.speed.least for loop in loops), max(loop.speed.most for loop in loops)
+    axes.set_xlim(min(least, 0.9) - 0.05, max(most, 1.1) * 1.12)
+    axes.set_yticks(range(len(loops)), [loop.name for loop in loops], fontsize=8.5)
+    axes.set_ylim(len(loops) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("speed beside the standard module (dashed); | is the target")
+    return figure
 
 
 def with_figures(run: Run, label: str) -> list[Series]:

@@ -50,15 +50,13 @@ def draw(run: Run, path: Path) -> list[str]:
 
 
 def save(name: str, make: Maker, path: Path) -> str:
-    """Draws one picture in both themes and both formats, and returns its name."""
+    """Draws one picture in both themes, and returns its name."""
     for theme in (LIGHT, DARK):
         with pyplot.rc_context(style(theme)):
             figure = make(theme)
             ending = "" if theme is LIGHT else "-dark"
-            for format in ("svg", "png"):
-                # No date inside: the same figures give the same file.
-                metadata = {"Date": None} if format == "svg" else None
-                figure.savefig(path / f"{name}{ending}.{format}", metadata=metadata)
+            # Neither date nor program inside: the same figures give the same file.
+            figure.savefig(path / f"{name}{ending}.svg", metadata={"Date": None, "Creator": None})
             pyplot.close(figure)
     return name
 

@@ -1,10 +1,8 @@
-"""The figures of a run, as a table of the page and as CSV."""
+"""The figures of a run, as a table of the page."""
 
 from __future__ import annotations
 
-import csv
 import html
-from pathlib import Path
 from typing import Callable, Optional
 
 from measurements import Run, Series, Spread
@@ -72,20 +70,3 @@ def cells(series: Series, has_effort: bool) -> list[str]:
 
 def text(spread: Optional[Spread], write: Callable[[float], str]) -> str:
     return write(spread.median) if spread else ""
-
-
-def write_csv(run: Run, path: Path) -> None:
-    """One line for each single measurement, with all figures that are numbers."""
-    numbers = list(dict.fromkeys(name for it in run.series for figures in it.figures for name, value in figures.items() if is_number(value)))
-    with path.open("w", newline="") as file:
-        lines = csv.writer(file, lineterminator="\n")
-        lines.writerow(["workload", "label", "engine", "repetition", *numbers, "errors", "retries", "conflicts"])
-        for it in run.series:
-            for turn, figures in zip(it.turns, it.figures):
-                effort = figures["effort"]
-                more = (sum(figures["errors"].values()), effort["retries"], effort["conflicts"])
-                lines.writerow([run.name, it.label, it.engine, turn + 1, *(figures.get(name) for name in numbers), *more])
-
-
-def is_number(value: object) -> bool:
-    return isinstance(value, (int, float))

@@ -1,18 +1,29 @@
-"""Writes the table and the pictures of README.md, the newest of each load and machine; `--check` only compares."""
+"""Writes the table and the pictures of README.md, and the targets of docs/benchmarks/README.md, from the JSON lines of each machine.
+
+`--check` only compares.
+"""
 
 import json
 import statistics
 import sys
 from pathlib import Path
+from typing import Optional
 
 HERE = Path(__file__).parent
-README = HERE.parent.parent / "README.md"
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "bench/report"))
+
+from measurements import load  # noqa: E402
+from memory import load_memory  # noqa: E402
+from overhead import load_overhead  # noqa: E402
+from targets import Verdict, verdicts  # noqa: E402
+
 PICTURES = {
     "storm-histogram": "How many operations of a storm took how long",
     "threads-rates": "Commits per second over the number of threads",
     "threads-waits": "How long threads waited",
 }
-"""Each is drawn by `make report`, once for light and once for dark."""
+"""Each is in docs/benchmarks/pictures, once for light and once for dark: `make keep` draws them."""
 BEGIN, END = "<!-- figures: written by docs/benchmarks/readme.py -->", "<!-- end of figures -->"
 WORKLOADS = ["threads", "counter", "counter-in-transaction", "think", "transfer", "orm", "storm", "storm-python"]
 # The labels to show, of workloads that have many.
@@ -37,10 +48,9 @@ NAMES = {
 }
 
 
-def newest(workload: str) -> dict[str, Path]:
-    """The newest measurement of each machine, by the machine's name: folders are called YYYY-MM-DD-machine."""
-    folders = sorted(path for path in HERE.iterdir() if (path / f"{workload}.jsonl").exists())
-    return {folder.name[len("YYYY-MM-DD-") :]: folder for folder in folders}
+def machines() -> list[Path]:
+    """A folder for each machine."""
+    return sorted(path.parent for path in HERE.glob("*/limits.jsonl"))
 
 
 def lines_of(folder: Path, workload: str) -> list[dict]:
@@ -61,21 +71,18 @@ def figures(folder: Path, workload: str, label: str) -> tuple[list[dict], list[d
 
 
 def table() -> str:
-    machines = newest("limits")
-    used = {folder.name for workload in WORKLOADS for folder in newest(workload).values()}
-    links = ",\n".join(f"[{name}](docs/benchmarks/{name})" for name in sorted(used, reverse=True))
-    columns = "".join(f" {machine(folder)} | x stock |" for folder in machines.values())
+    columns = "".join(f" {machine(folder)} | x stock |" for folder in machines())
+    links = ", ".join(f"[{folder.name}](docs/benchmarks/{folder.name})" for folder in machines())
     lines = [
         f"From {links}: Manyhands' commits/s and stock SQLite's, below them the longest waits.",
         "",
         f"| load |{columns}",
-        f"|---|{'---|' * 2 * len(machines)}",
+        f"|---|{'---|' * 2 * len(machines())}",
     ]
     for workload in WORKLOADS:
-        measured = newest(workload)
-        labels = dict.fromkeys(row["cell"]["label"] for folder in measured.values() for row in lines_of(folder, workload))
+        labels = dict.fromkeys(row["cell"]["label"] for folder in machines() for row in lines_of(folder, workload))
         for label in SHOWN.get(workload, labels):
-            cells = [cell(*figures(measured[name], workload, label)) if name in measured else "|" for name in machines]
+            cells = [cell(*figures(folder, workload, label)) for folder in machines()]
             lines.append(f"| {NAMES[workload].format(label)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -95,11 +102,9 @@ def cell(ours: list[dict], stock: list[dict]) -> str:
 def pictures() -> str:
     lines = []
     for name, text in PICTURES.items():
-        folders = sorted(path for path in HERE.iterdir() if (path / f"{name}.svg").exists())
-        if folders:
-            place = f"docs/benchmarks/{folders[-1].name}/{name}"
-            dark = f'<source media="(prefers-color-scheme: dark)" srcset="{place}-dark.svg">'
-            lines.append(f'<picture>{dark}<img alt="{text}" src="{place}.svg"></picture>')
+        place = f"docs/benchmarks/pictures/{name}"
+        dark = f'<source media="(prefers-color-scheme: dark)" srcset="{place}-dark.svg">'
+        lines.append(f'<picture>{dark}<img alt="{text}" src="{place}.svg"></picture>')
     return "\n".join(lines)
 
 
@@ -112,17 +117,39 @@ def longest(runs: list[dict]) -> str:
     return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
+def targets() -> str:
+    """What was to be reached, and what each machine has measured."""
+    judged = [{(it.workload, it.target): it for it in judge(folder)} for folder in machines()]
+    lines = [f"| workload | target | {' | '.join(machine(folder) for folder in machines())} |", f"|---|---|{'---|' * len(judged)}"]
+    for workload, target in dict.fromkeys(key for found in judged for key in found):
+        told = [answer(found.get((workload, target))) for found in judged]
+        lines.append(f"| `{workload}` | {target} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def judge(folder: Path) -> list[Verdict]:
+    python, memory = load_overhead(folder), load_memory(folder)
+    return verdicts(list(load(folder))) + (python.verdicts() if python else []) + (memory.verdicts() if memory else [])
+
+
+def answer(verdict: Optional[Verdict]) -> str:
+    if verdict is None:
+        return "not measured"
+    return verdict.measured if verdict.met else f"**no**: {verdict.measured}"
+
+
 def main() -> int:
-    text = README.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    wanted = f"{before}{BEGIN}\n{table()}\n\n{pictures()}\n{END}{after}"
-    if "--check" in sys.argv:
-        if wanted != text:
-            print("README.md does not have the newest figures: run docs/benchmarks/readme.py")
+    pages = {ROOT / "README.md": f"{table()}\n\n{pictures()}", HERE / "README.md": targets()}
+    for page, written in pages.items():
+        text = page.read_text()
+        before, rest = text.split(BEGIN)
+        _, after = rest.split(END)
+        wanted = f"{before}{BEGIN}\n{written}\n{END}{after}"
+        if "--check" not in sys.argv:
+            page.write_text(wanted)
+        elif wanted != text:
+            print(f"{page} does not have the newest figures: run docs/benchmarks/readme.py")
             return 1
-        return 0
-    README.write_text(wanted)
     return 0
 
 
