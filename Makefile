@@ -157,6 +157,7 @@ test-models: setup
 
 check: setup
 	python3 docs/benchmarks/readme.py --check
+	python3 crates/manyhands/layers.py
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p manyhands --all-targets --all-features -- -D warnings

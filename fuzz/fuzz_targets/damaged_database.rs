@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 
 #[allow(dead_code, reason = "the other targets use the rest")]
-#[path = "../../crates/manyhands/src/decisions.rs"]
+#[path = "../../crates/manyhands/src/fuzzing/decisions.rs"]
 mod decisions;
 #[path = "../../crates/manyhands/tests/engine/hostile/damage.rs"]
 mod damage;

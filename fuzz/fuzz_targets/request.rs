@@ -1,12 +1,12 @@
 //! Requests that no client of ours would send, in the queue before one that is honest: nothing that a
 //! request may not do is done, the honest one is executed once, no panic, no hang.
 //!
-//! `fuzz/run.sh request 60`; the work itself is `crates/manyhands/src/foreign_request.rs`.
+//! `fuzz/run.sh request 60`; the work itself is `crates/manyhands/src/fuzzing/foreign_request.rs`.
 #![no_main]
 
 use std::cell::RefCell;
 
-use manyhands::foreign_request::Leader;
+use manyhands::fuzzing::foreign_request::Leader;
 
 thread_local! {
     /// Opened once: to open costs more than a round.

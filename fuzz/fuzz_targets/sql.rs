@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-#[path = "../../crates/manyhands/src/decisions.rs"]
+#[path = "../../crates/manyhands/src/fuzzing/decisions.rs"]
 mod decisions;
 #[path = "../../crates/manyhands/tests/engine/hostile/scripts.rs"]
 mod scripts;

@@ -1,5 +1,34 @@
 //! A connection: where an application's statements come in.
 
+pub(crate) mod attached;
+pub(crate) mod auto_mode;
+pub(crate) mod backup;
+pub(crate) mod blob;
+pub(crate) mod checkpoint;
+pub(crate) mod commit;
+pub(crate) mod compile;
+pub(crate) mod cursor;
+pub(crate) mod db_config;
+pub(crate) mod deferred;
+pub(crate) mod entrance;
+pub(crate) mod escalate;
+pub(crate) mod functions;
+pub(crate) mod guard;
+pub(crate) mod hooks;
+pub(crate) mod infallible;
+pub(crate) mod interrupt;
+pub(crate) mod local_replay;
+pub(crate) mod nothing_to_do;
+pub(crate) mod own_answers;
+pub(crate) mod query_each;
+pub(crate) mod retry;
+pub(crate) mod speculative;
+pub(crate) mod synchronous;
+pub(crate) mod turn;
+pub(crate) mod write;
+
+use crate::session::cursor_state::CursorState;
+use crate::session::cursor_state::Returned;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -8,29 +37,28 @@ use manyhands_queue::Lead;
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
-use crate::blob::BlobState;
-use crate::cursor::{CursorState, Returned};
-use crate::database::FileId;
-use crate::entrance::Entrance;
+use crate::commit::file::FileId;
+use crate::commit::registry::FileHandle;
+use crate::commit::request::SessionSettings;
+use crate::connection::blob::BlobState;
+use crate::connection::entrance::Entrance;
+use crate::connection::functions::Additions;
+use crate::connection::own_answers::OwnAnswers;
+use crate::connection::speculative::Optimistic;
+use crate::connection::synchronous::SynchronousLevels;
 use crate::error::{Conflict, ErrorKind};
-use crate::functions::Additions;
-use crate::idle::OpenConnection;
-use crate::ids::GivenIds;
-use crate::interrupt::Interrupt;
-use crate::log::Log;
-use crate::observe::Observer;
-use crate::optimistic::Optimistic;
 use crate::options::Settings;
-use crate::own_answers::OwnAnswers;
-use crate::prediction::Path;
-use crate::prepared::Prepared;
-use crate::registry::FileHandle;
-use crate::request::Session;
-use crate::routing::{Facts, Route, TransactionStatement};
 use crate::row::{Outcome, Row, Tally};
-use crate::savepoints::Savepoints;
-use crate::synchronous::SynchronousLevels;
-use crate::tables::TableSet;
+use crate::session::Session;
+use crate::session::interrupt::Interrupt;
+use crate::statement::observe::Observer;
+use crate::statement::prepared::Prepared;
+use crate::statement::routing::{Facts, Route, TransactionStatement};
+use crate::statement::rowid::GivenIds;
+use crate::statement::tables::TableSet;
+use crate::transaction::log::Log;
+use crate::transaction::prediction::Path;
+use crate::transaction::savepoints::Savepoints;
 
 /// A connection to a [`crate::Database`], for one thread at a time.
 ///
@@ -40,7 +68,7 @@ use crate::tables::TableSet;
 #[derive(Debug)]
 pub struct Connection {
     /// `None` only while it is dropped.
-    open: Option<OpenConnection>,
+    open: Option<Session>,
     pub(crate) settings: Settings,
     /// `None` for a database without a queue, and while it has not come to it.
     pub(crate) file: Option<FileHandle>,
@@ -83,7 +111,7 @@ pub struct Connection {
     pub(crate) conflict: Option<Conflict>,
     /// See [`Connection::guard`].
     pub(crate) guarded: bool,
-    pub(crate) session: Session,
+    pub(crate) session: SessionSettings,
     pub(crate) synchronous: SynchronousLevels,
     pub(crate) own_answers: OwnAnswers,
     /// Other connections would execute this session's writes differently: it executes them itself.
@@ -95,15 +123,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        open: OpenConnection,
-        file: Option<FileHandle>,
-        settings: Settings,
-    ) -> Connection {
+    pub(crate) fn new(open: Session, file: Option<FileHandle>, settings: Settings) -> Connection {
         let interrupt = Arc::<Interrupt>::default();
         open.wait.set(settings.timeout);
         open.wait.ends_with(Arc::downgrade(&interrupt));
-        let session = Session::of(&settings);
+        let session = SessionSettings::of(&settings);
         Connection {
             open: Some(open),
             settings,
@@ -138,11 +162,11 @@ impl Connection {
         }
     }
 
-    pub(crate) fn open(&self) -> &OpenConnection {
+    pub(crate) fn open(&self) -> &Session {
         self.open.as_ref().expect("open until it is dropped")
     }
 
-    pub(crate) fn open_mut(&mut self) -> &mut OpenConnection {
+    pub(crate) fn open_mut(&mut self) -> &mut Session {
         self.open.as_mut().expect("open until it is dropped")
     }
 

@@ -1,36 +1,22 @@
-//! A database, and what all connections of this process to one file share.
+//! A database that an application has opened.
 
-mod lost;
-mod others;
-mod place;
+mod builder;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use core::time::Duration;
-use std::os::unix::fs::MetadataExt;
+pub use builder::Builder;
+
+use crate::Transaction;
+use crate::commit::file::DatabaseFile;
+use crate::session::Session;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::sync::Arc;
 
-use manyhands_queue::{Deadline, Queue};
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
-use crate::busy::BusyWait;
-use crate::certain::KnownSchema;
-use crate::checkpoint::Checkpointer;
-use crate::courtesy::Courtesy;
-use crate::entrance::{Entrance, is_empty, journal_mode};
-use crate::error::ErrorKind;
-use crate::executor::Executor;
-use crate::holder::TurnHolder;
-use crate::idle::{IdleConnections, OpenConnection};
-use crate::joining::{FirstConnection, Opener, join};
-use crate::limits;
-use crate::mutex::lock;
-use crate::options::{Builder, Journal, Settings};
-use crate::registry::{self, FileHandle, Users};
-use crate::retry::Contention;
-use crate::stats::TransactionCounts;
-use crate::wal_reader;
+use crate::commit::joining::{FirstConnection, Opener};
+use crate::commit::registry::{self, FileHandle};
+use crate::connection::entrance::{Entrance, is_empty, journal_mode};
+use crate::options::{Journal, Settings};
+use crate::session::busy::BusyWait;
 use crate::{Connection, Error};
 
 /// A database that many connections, threads and processes write at once.
@@ -161,7 +147,7 @@ impl Database {
     pub fn connect(&self) -> Result<Connection, Error> {
         let Some(file) = self.file() else {
             let connection = sqlite::Connection::open(&self.path, self.mode, self.uri)?;
-            let open = OpenConnection::new(connection, &self.settings)?;
+            let open = Session::new(connection, &self.settings)?;
             let mut connection = Connection::new(open, None, self.settings.clone());
             connection.entrance.clone_from(&self.entrance);
             connection.follow()?;
@@ -198,296 +184,36 @@ impl Database {
     }
 }
 
-/// Which file on this machine.
-pub(crate) type FileId = (u64, u64);
-
-/// What the connections of this process to one database file share: membership in the queue, and the
-/// connection that executes batches.
-#[derive(Debug)]
-pub(crate) struct DatabaseFile {
-    path: PathBuf,
-    id: FileId,
-    /// That of `locks::generation` in which it was opened.
-    generation: u64,
-    pub(crate) users: Users,
-    /// Replaced when the queue file was damaged or deleted.
-    queue: RwLock<Arc<Queue>>,
-    /// Used by the leader only, so nobody ever waits for this lock. `None` until the first batch,
-    /// and after an error that may have left it in an unknown state.
-    executor: Mutex<Option<Executor>>,
-    /// Until the first user connects.
-    first: Mutex<Option<FirstConnection>>,
-    /// A sync failed: this process writes no more to this file until it is opened anew.
-    failed: AtomicBool,
-    /// Somebody in this process has closed descriptors of it: see [`DatabaseFile::is_lost`].
-    lost: AtomicBool,
-    /// `locks::losses` when it was opened.
-    losses: u64,
-    origin: Instant,
-    /// When the path was last seen to lead to the file, when the queue file was last seen in its place, and
-    /// when it was last looked for other SQLite programs: in nanoseconds since `origin`; 0 for never.
-    in_place_ns: AtomicU64,
-    queue_in_place_ns: AtomicU64,
-    foreign_ns: AtomicU64,
-    /// Another SQLite program had the database open then.
-    foreign: AtomicBool,
-    pub(crate) checkpoint: Checkpointer,
-    pub(crate) idle: IdleConnections,
-    pub(crate) transactions: TransactionCounts,
-    pub(crate) contention: Contention,
-    pub(crate) holder: TurnHolder,
-    pub(crate) courtesy: Courtesy,
-}
-
-impl DatabaseFile {
-    /// The process's shared part for the file that `opener` has open. It waits for no lock of SQLite's where the
-    /// database is in WAL mode: a process that closes it may hold one for a while.
-    pub(crate) fn open(
-        path: PathBuf,
-        opener: Opener<'_>,
-        timeout: Duration,
-    ) -> Result<FileHandle, Error> {
-        let found = std::fs::metadata(&path)
-            .map_err(|_| Error::new(ErrorKind::Replaced { path: path.clone() }))?;
-        let id = (found.dev(), found.ino());
-        registry::open(id, || {
-            let losses = sqlite::locks::losses(id.0, id.1);
-            let queue = join(&path, &found, opener.connection(timeout), Deadline::after(timeout))?;
-            Ok(DatabaseFile {
-                path,
-                id,
-                generation: sqlite::locks::generation(),
-                users: Users::new(0),
-                queue: RwLock::new(queue),
-                executor: Mutex::new(None),
-                first: Mutex::new(opener.given()),
-                failed: AtomicBool::new(false),
-                lost: AtomicBool::new(false),
-                losses,
-                origin: Instant::now(),
-                in_place_ns: AtomicU64::new(0),
-                queue_in_place_ns: AtomicU64::new(0),
-                foreign_ns: AtomicU64::new(0),
-                foreign: AtomicBool::new(false),
-                checkpoint: Checkpointer::default(),
-                idle: IdleConnections::default(),
-                transactions: TransactionCounts::default(),
-                contention: Contention::default(),
-                holder: TurnHolder::default(),
-                courtesy: Courtesy::default(),
-            })
-        })
-    }
-
-    /// A connection with these settings: a kept one, or a new one.
-    fn connect(&self, settings: &Settings) -> Result<OpenConnection, Error> {
-        if self.is_inherited() {
-            return Err(Error::new(ErrorKind::Forked));
-        }
-        if self.is_lost() {
-            return Err(self.lost_error());
-        }
-        if !self.was_in_place(limits::LOOK_EVERY) {
-            return Err(self.replaced());
-        }
-        if let Some(open) = self.idle.take(settings) {
-            return Ok(open);
-        }
-        let first = lock(&self.first).take();
-        let (connection, first) = match first {
-            Some(FirstConnection { connection, is_plain: true }) => (connection, None),
-            // ATTACH creates a file that does not exist only if the connection itself was opened so.
-            first => (self.open_sqlite(OpenMode::ReadWriteCreate)?, first),
-        };
-        let mut open = OpenConnection::new(connection, settings)?;
-        open.take_over_checkpoints();
-        // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
-        // else. What fails here fails there again, and is told there.
-        open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
-        self.share_with_group();
-        // Not before: were it the last one, SQLite would remove the WAL, which the new one would make again.
-        drop(first);
-        Ok(open)
-    }
-
-    /// Opens an SQLite connection to this very file. Where another database has come to the path, that one's last
-    /// connection would take our WAL for its own when it closes.
-    pub(crate) fn open_sqlite(&self, mode: OpenMode) -> Result<sqlite::Connection, Error> {
-        let connection = sqlite::Connection::open(&self.path, mode, false)?;
-        connection.set(sqlite::Setting::NoCheckpointOnClose, true);
-        if !self.is_in_place() {
-            return Err(self.replaced());
-        }
-        connection.set(sqlite::Setting::NoCheckpointOnClose, false);
-        Ok(connection)
-    }
-
-    /// False for what a child inherited by `fork()`, after a failed sync, and after the loss of its descriptors.
-    pub(crate) fn is_usable(&self) -> bool {
-        !self.is_inherited() && !self.failed.load(Ordering::Relaxed) && !self.has_lost()
-    }
-
-    /// True for what a child inherited by `fork()`. It takes no lock: another thread of the parent may
-    /// have held it, and in the child nobody gives it back.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.generation != sqlite::locks::generation()
-    }
-
-    fn now_ns(&self) -> u64 {
-        (self.origin.elapsed().as_nanos() as u64).max(1)
-    }
-
-    /// True when closing leaves the database tidier than keeping it open: nobody else has it open, or
-    /// it is not to be used again.
-    pub(crate) fn may_close(&self) -> bool {
-        let queue = self.queue();
-        self.failed.load(Ordering::Relaxed)
-            || self.has_lost()
-            || !self.was_in_place(limits::LOOK_BEFORE_CLOSING)
-            || !(queue.is_led_by_another() || queue.has_other_members())
-    }
-
-    /// Closes the connections: when the last of all processes is closed, SQLite checkpoints the WAL and
-    /// removes it. By its name: where another database has come to the path, and has a queue of its own, the
-    /// WAL there is not ours to remove.
-    pub(crate) fn close(&self) {
-        let tidies = !self.is_lost() && (self.is_in_place() || self.queue().is_in_place());
-        self.idle.clear(tidies);
-        self.checkpoint.close(tidies);
-        if let Some(first) = lock(&self.first).take()
-            && !tidies
-        {
-            first.connection.set(sqlite::Setting::NoCheckpointOnClose, true);
-        }
-        if let Some(executor) = lock(&self.executor).take()
-            && !tidies
-        {
-            executor.leave_wal();
-        }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn id(&self) -> FileId {
-        self.id
-    }
-
-    pub(crate) fn queue(&self) -> Arc<Queue> {
-        Arc::clone(&self.queue.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The queue, joined anew if the old one was damaged or deleted.
+impl Database {
+    /// Runs `work` in a transaction and commits it; see [`Connection::run`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// database.connect()?.execute("CREATE TABLE counter (n INTEGER)", params![])?;
+    /// database.connect()?.execute("INSERT INTO counter VALUES (0)", params![])?;
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..4 {
+    ///         scope.spawn(|| {
+    ///             database.run(|transaction| {
+    ///                 let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
+    ///                 transaction.execute("UPDATE counter SET n = ?1", params![n + 1])
+    ///             })
+    ///         });
+    ///     }
+    /// });
+    /// let rows = database.connect()?.query("SELECT n FROM counter", params![])?;
+    /// assert_eq!(rows[0].get::<i64>(0)?, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// When it must not be used, or cannot be joined anew.
-    pub(crate) fn sound_queue(&self, deadline: Deadline) -> Result<Arc<Queue>, Error> {
-        if self.is_inherited() {
-            return Err(Error::new(ErrorKind::Forked));
-        }
-        let queue = self.queue();
-        self.refuse_lost()?;
-        if self.failed.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::FailedSync { path: self.path.clone() }));
-        }
-        self.look_around(&queue)?;
-        if queue.is_sound() {
-            return Ok(queue);
-        }
-        // Not below: it looks at the queue, too.
-        if self.is_lost() {
-            return Err(self.lost_error());
-        }
-        let mut place = self.queue.write().unwrap_or_else(PoisonError::into_inner);
-        if place.is_sound() {
-            return Ok(Arc::clone(&place));
-        }
-        // The same for all, whatever was written over: who joins does not take it for another version's.
-        place.retire();
-        tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
-        let connection = self.open_sqlite(OpenMode::ReadWrite)?;
-        BusyWait::install(&connection, deadline.remaining());
-        let found = std::fs::metadata(&self.path).map_err(|_| self.replaced())?;
-        let queue = join(&self.path, &found, &connection, deadline)?;
-        // It holds the old queue.
-        drop(lock(&self.executor).take());
-        *place = Arc::clone(&queue);
-        Ok(queue)
-    }
-
-    /// The executor. Only for the leader.
-    pub(crate) fn executor(&self, queue: &Arc<Queue>) -> Result<ExecutorGuard<'_>, Error> {
-        let mut guard = lock(&self.executor);
-        // The queue may just have been joined anew, and its executor made: a commit is announced where it is led.
-        if !guard.as_ref().is_some_and(|executor| executor.is_of(queue)) {
-            let connection = self.open_sqlite(OpenMode::ReadWrite)?;
-            let busy = BusyWait::install(&connection, limits::TIMEOUT);
-            *guard = Some(Executor::new(connection, busy, queue)?);
-        }
-        Ok(ExecutorGuard { guard })
-    }
-
-    /// Says who holds the write lock, if `error` is that somebody does; or that the descriptors were closed, if it is that.
-    pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
-        if error.code.is_io_error() && self.is_lost() {
-            return self.lost_error();
-        }
-        // A statement in the way of a COMMIT has the same code, and a message that says so.
-        let general = sqlite::Error::from_code(sqlite::Code::BUSY.0).message;
-        if !error.code.is_lock_held() || error.message != general {
-            return Error::from(error);
-        }
-        let holder = self.lock_holder(sqlite::vfs::WRITE_LOCK_BYTE).and_then(|holder| holder.pid);
-        Error::new(ErrorKind::Busy { waited, holder })
-    }
-
-    /// Stops all writes of this process: what the disk holds is no longer known.
-    pub(crate) fn fail(&self) {
-        self.failed.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn statistics(&self) -> crate::Statistics {
-        let queue = self.queue();
-        let [batches, requests, turns, successions] = queue.counters();
-        let wal_bytes_held_back = queue.held_back_bytes();
-        let is_held_back = wal_bytes_held_back > 0 && !self.is_inherited();
-        crate::Statistics {
-            batches,
-            requests,
-            turns,
-            successions,
-            checkpoints: self.checkpoint.count(),
-            promotions: self.transactions.promotions.load(Ordering::Relaxed),
-            replays: self.transactions.replays.load(Ordering::Relaxed),
-            conflicts: self.transactions.conflicts.load(Ordering::Relaxed),
-            escalations: self.transactions.escalations.load(Ordering::Relaxed),
-            retries: self.transactions.retries.load(Ordering::Relaxed),
-            wal_bytes_held_back,
-            wal_reader: is_held_back.then(|| wal_reader::find(self, &queue)).flatten(),
-            checkpoint_error: self.checkpoint.last_error(),
-        }
-    }
-}
-
-/// True when something was looked at so lately that it need not be looked at again.
-fn is_recent(at_ns: &AtomicU64, now_ns: u64, moment: Duration) -> bool {
-    let at_ns = at_ns.load(Ordering::Relaxed);
-    at_ns != 0 && now_ns.saturating_sub(at_ns) < moment.as_nanos() as u64
-}
-
-/// The executor, in the hands of the leader.
-pub(crate) struct ExecutorGuard<'a> {
-    guard: MutexGuard<'a, Option<Executor>>,
-}
-
-impl ExecutorGuard<'_> {
-    pub(crate) fn get(&mut self) -> &mut Executor {
-        self.guard.as_mut().expect("made when the guard was")
-    }
-
-    /// Throws the executor away, so that the next leader starts with a new one.
-    pub(crate) fn discard(mut self) {
-        *self.guard = None;
+    /// See [`Connection::run`].
+    pub fn run<T, E: From<Error>>(
+        &self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.connect()?.run(work)
     }
 }

@@ -10,7 +10,6 @@ use manyhands_queue::{JoinError, LeaderInfo};
 use manyhands_sqlite as sqlite;
 
 use crate::WalReader;
-use crate::holder::HeldHere;
 
 /// Why an operation failed. Nothing of it was applied, unless [`Error::is_outcome_unknown`].
 #[derive(Debug)]
@@ -391,3 +390,21 @@ impl fmt::Display for Error {
 
 /// There is no `source`: the message says what the cause said.
 impl std::error::Error for Error {}
+
+/// What a wait that was in vain tells of it.
+#[derive(Debug)]
+pub(crate) struct HeldHere {
+    pub(crate) thread: i32,
+    pub(crate) is_this_thread: bool,
+    pub(crate) statement: Option<String>,
+}
+
+impl fmt::Display for HeldHere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_this_thread {
+            write!(f, "another connection of the very thread that waits, {},", self.thread)
+        } else {
+            write!(f, "thread {} of this process", self.thread)
+        }
+    }
+}

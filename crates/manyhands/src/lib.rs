@@ -32,92 +32,38 @@
 //!
 //! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`.
 //!
-//! The modules, in the order of a write's way: a [`Database`] makes a [`Connection`], which compiles a
-//! statement and decides its route; `commit` takes it through the queue; `batch` is the leader's work;
-//! `recover` is what happens when a leader dies.
+//! The modules, from the doors down, each of which imports only those below it: a [`Database`] makes a [`Connection`], which
+//! compiles a statement and decides its route; `transaction` is what an open one remembers; `commit` takes a request through
+//! the queue to the sync; `session` is one connection of SQLite; `statement` is what is known of a statement.
 
-mod database;
-mod joining;
-mod entrance;
-mod registry;
-mod idle;
-mod connection;
-mod interrupt;
-mod show;
-mod compile;
-mod statement_cache;
-mod prepared;
-mod built_in;
-mod routing;
-mod tables;
-mod write;
-mod request;
-mod commit;
-mod batch;
-mod courtesy;
-mod executor;
-mod authority;
-mod execute;
-mod turn;
-mod holder;
-mod optimistic;
-mod savepoints;
-mod auto_mode;
-mod prediction;
-mod certain;
-mod program;
-mod kept_back;
-mod log;
-mod observe;
-mod cursor;
-mod row_buffer;
-mod ids;
-mod new_rowid;
-mod ladder;
-mod escalate;
-mod home;
-mod replay;
-mod recent;
-mod recover;
-mod checkpoint;
-mod wal_reader;
-mod session;
-mod synchronous;
-mod own_answers;
-mod nothing_to_do;
-mod functions;
-mod hooks;
-mod switches;
-mod blob;
-mod backup;
-mod transaction;
-mod retry;
 #[cfg(feature = "tokio")]
 pub mod aio;
-mod busy;
+mod database;
+mod connection;
+mod transaction;
+mod commit;
+mod session;
+mod statement;
 mod row;
+mod row_buffer;
 mod options;
+mod statistics;
 mod limits;
-mod mutex;
 mod error;
-mod stats;
-#[cfg(any(test, fuzzing))]
-mod decisions;
+mod mutex;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
-pub mod foreign_request;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod foreign_bytes;
+pub mod fuzzing;
 
-pub use backup::Backup;
-pub use blob::Blob;
-pub use certain::Foreseen;
+pub use commit::request::Counts as SessionCounts;
+pub use commit::wal_reader::WalReader;
 pub use connection::Connection;
-pub use cursor::{Cursor, Execution};
-pub use database::Database;
+pub use connection::backup::Backup;
+pub use connection::blob::Blob;
+pub use connection::cursor::{Cursor, Execution};
+pub use connection::guard::Transaction;
+pub use database::{Builder, Database};
 pub use error::{Conflict, Error};
-pub use interrupt::InterruptHandle;
 pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 pub use manyhands_sqlite::locks::generation as fork_generation;
 pub use manyhands_sqlite::{
@@ -125,16 +71,15 @@ pub use manyhands_sqlite::{
     Value, ValueRef, WindowAggregate, is_complete, real_as_text, thread_safety,
     version as sqlite_version,
 };
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub use new_rowid::foreign_text;
-pub use options::{Builder, Durability, Journal, TransactionMode};
-pub use request::Counts as SessionCounts;
+pub use options::{Durability, Journal, TransactionMode};
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
-pub use stats::Statistics;
-pub use transaction::Transaction;
-pub use wal_reader::WalReader;
+pub use session::interrupt::InterruptHandle;
+pub use statement::infallible::Foreseen;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use statement::rewrite::foreign_text;
+pub use statistics::Statistics;
 
 /// The values for a statement's parameters: `params![1, "two", 3.0]`, each anything that
 /// converts into a [`Value`]; `params![]` for none.

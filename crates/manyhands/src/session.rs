@@ -1,159 +1,112 @@
-//! What statements change about the session itself: settings, attached databases, the temp schema.
+//! A session with SQLite: one of its connections, with the statements that were compiled for it, its counters, its source of
+//! new rowids, and the wait for other programs' locks.
 
+pub(crate) mod busy;
+pub(crate) mod cursor_state;
+pub(crate) mod idle;
+pub(crate) mod interrupt;
+pub(crate) mod schema;
+
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use core::time::Duration;
+use std::sync::Arc;
 
-use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
+use manyhands_sqlite::{self as sqlite, Progress, SessionCounters};
 
-use crate::Error;
-use crate::connection::Connection;
-use crate::database::DatabaseFile;
-use crate::joining::{FirstConnection, Opener};
-use crate::mutex::lock;
-use crate::new_rowid;
-use crate::prepared::Prepared;
-use crate::registry::FileHandle;
-use crate::request::Counts;
-use crate::routing::{self, Facts};
+use crate::limits;
+use crate::options::{Durability, Settings};
+use crate::session::busy::BusyWait;
+use crate::session::schema::KnownSchema;
+use crate::statement::cache::StatementCache;
+use crate::statement::hooks::Hooks;
+use crate::statement::prepared::{Compiler, Prepared};
+use crate::statement::routing::Facts;
+use crate::statement::rowid::{IdFunction, InsertWithIds, Rewriting};
 
-impl Connection {
-    /// What the session has counted, for [`Connection::continue_session`]. Unlike [`Connection::changes`] and
-    /// its kin this is no question of the application's: in a transaction it does not count as seen.
-    pub fn session_counts(&self) -> Counts {
-        self.counts()
+/// An SQLite connection with what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) sqlite: sqlite::Connection,
+    pub(crate) statements: StatementCache<Box<Prepared>>,
+    /// The statement that was used last: it is often the next one too.
+    pub(crate) last: Option<Box<Prepared>>,
+    pub(crate) compiler: Compiler,
+    /// How long it waits for other SQLite programs, and what ends that: those of its user.
+    pub(crate) wait: BusyWait,
+    pub(crate) counters: Arc<SessionCounters>,
+    pub(crate) ids: IdFunction,
+    /// Frames in the WAL after this connection's last own commit.
+    pub(crate) frames: Arc<AtomicU32>,
+    /// The schema that it has last looked at.
+    pub(crate) schema: KnownSchema,
+}
+
+impl Session {
+    /// The form of an INSERT that takes its new ids from the function: see [`IdFunction::rewritten`].
+    pub(crate) fn insert_with_ids<'a>(
+        &self,
+        rewriting: &'a mut Rewriting,
+        sql: &str,
+        known: (&Facts, &[String]),
+    ) -> Option<&'a mut InsertWithIds> {
+        let again = || self.compiler.compile_again(&self.sqlite, sql, known);
+        let asked = self.compiler.hooks.has_authorizer();
+        self.ids.rewritten(rewriting, &self.sqlite, sql, asked, again)
     }
 
-    /// Goes on with a session that another connection has closed: the SQL functions `changes()`,
-    /// `total_changes()` and `last_insert_rowid()` tell what they would have told there.
-    ///
-    /// A program with many sessions that are mostly idle closes their connections meanwhile, as long as they
-    /// are [plain](Connection::is_plain): opening one again takes microseconds.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir()?;
-    /// let database = manyhands::Database::open(directory.path().join("app.db"))?;
-    /// let mut connection = database.connect()?;
-    /// connection.execute_script("CREATE TABLE item (id INTEGER PRIMARY KEY); INSERT INTO item VALUES (7)")?;
-    /// assert!(connection.is_plain());
-    /// let counts = connection.session_counts();
-    /// drop(connection);
-    ///
-    /// let mut connection = database.connect()?;
-    /// connection.continue_session(counts);
-    /// let row = &connection.query("SELECT last_insert_rowid(), changes()", manyhands::params![])?[0];
-    /// assert_eq!((row.get::<i64>(0)?, row.get::<i64>(1)?), (7, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn continue_session(&mut self, counts: Counts) {
-        let total_here = self.sqlite().total_changes();
-        self.open().counters.impersonate(counts.changes, counts.total_changes, total_here);
-        self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
-    }
-
-    /// Takes note of what a statement that ran here, without a turn, changed.
-    pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
-        // A trigger or a table of the temp schema can change what a statement means.
-        self.particular |= facts.temp_schema;
-        if facts.temp_schema || facts.attaches {
-            self.open().compiler.several_schemas.store(true, Ordering::Relaxed);
+    /// Equips a new connection. It waits for nobody until it has a user.
+    pub(crate) fn new(
+        sqlite: sqlite::Connection,
+        settings: &Settings,
+    ) -> Result<Session, sqlite::Error> {
+        sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
+        sqlite.enable_load_extension(false)?;
+        if settings.durability != Durability::Full {
+            sqlite.execute(settings.durability.pragma())?;
         }
-        if facts.attaches {
-            self.attached = self.find_attached()?;
-            self.forget_levels_of_detached()?;
-        }
-        Ok(())
+        let counters = Arc::new(SessionCounters::default());
+        sqlite.count_session(&counters)?;
+        sqlite.make_repeatable()?;
+        // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a fork must.
+        let spill_kib = settings.fork_bytes_max / 1024;
+        sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
+        let hooks = Arc::<Hooks>::default();
+        let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
+        let compiler = Compiler::install(&sqlite, hooks);
+        let wait = BusyWait::install(&sqlite, Duration::ZERO);
+        let (last, frames) = (None, Arc::default());
+        let open = Session {
+            sqlite,
+            statements: StatementCache::new(),
+            last,
+            compiler,
+            wait,
+            counters,
+            ids,
+            frames,
+            schema: KnownSchema::default(),
+        };
+        open.check_while_running();
+        Ok(open)
     }
 
-    /// The same. An ATTACH fails as a whole: to a file whose queue cannot be joined nothing could be written in turn.
-    pub(crate) fn notice_or_detach(&mut self, prepared: &Prepared) -> Result<(), Error> {
-        let noticed = self.notice(&prepared.facts);
-        let attaches = prepared.facts.attaches && !prepared.facts.detaches;
-        if noticed.is_err() && attaches && !prepared.compiled.explain {
-            // What cannot be detached again can still be read.
-            let _ = self.detach_last();
-        }
-        noticed
+    /// Has the check of whoever uses it asked while a statement runs, if there is one.
+    pub(crate) fn check_while_running(&self) {
+        let wait = self.wait.clone();
+        let handler = move || if wait.is_checked() { Progress::Stop } else { Progress::Continue };
+        self.sqlite.set_progress_handler(limits::CHECK_INSTRUCTIONS, Some(handler));
     }
 
-    /// Detaches the database that was attached last.
-    fn detach_last(&self) -> Result<(), sqlite::Error> {
-        let _own = self.own_statements();
-        let last = "SELECT name FROM pragma_database_list ORDER BY seq DESC LIMIT 1";
-        let last = self.sqlite().query_text(last)?;
-        self.sqlite().execute(&format!("DETACH {}", new_rowid::quote(&last)))
+    /// Puts our hook in the place of SQLite's automatic checkpoint.
+    pub(crate) fn take_over_checkpoints(&self) {
+        let frames = Arc::clone(&self.frames);
+        self.sqlite.set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
     }
 
-    /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.
-    pub(crate) fn keep_handlers(&self, facts: &Facts) {
-        let open = self.open();
-        match &facts.pragma {
-            Some((pragma, Some(_))) if pragma == "busy_timeout" => {
-                open.wait.reinstall(&open.sqlite)
-            }
-            Some((pragma, Some(_))) if pragma == "wal_autocheckpoint" && self.file.is_some() => {
-                open.take_over_checkpoints();
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes note of a setting that a PRAGMA with an argument changed.
-    pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
-        let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
-        let _own = self.own_statements();
-        self.open_mut().ids.note_setting();
-        match pragma.as_str() {
-            "foreign_keys" => {
-                self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);
-            }
-            "recursive_triggers" => {
-                self.session.recursive_triggers =
-                    self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
-            }
-            "busy_timeout" => self.set_timeout_to(argument),
-            "wal_autocheckpoint" => self.note_checkpoint_pages(argument),
-            other => self.particular |= routing::makes_particular(other),
-        }
-        Ok(())
-    }
-
-    /// The attached databases that are files in WAL mode, by schema name, their queues joined.
-    fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
-        let _own = self.own_statements();
-        let (mut found, mut no_files) = (BTreeMap::new(), BTreeSet::new());
-        let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
-        while list.step()? == Step::Row {
-            let mut text = |column| match list.column(column) {
-                ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-                _ => String::new(),
-            };
-            let (schema, path) = (text(1), PathBuf::from(text(2)));
-            if matches!(schema.as_str(), "main" | "temp") {
-                continue;
-            }
-            if path.as_os_str().is_empty() {
-                no_files.insert(schema);
-                continue;
-            }
-            if let Some(file) = self.attached.get(&schema) {
-                found.insert(schema, file.clone());
-                continue;
-            }
-            let mode = format!("PRAGMA {}.journal_mode", new_rowid::quote(&schema));
-            let mode = self.sqlite().query_text(&mode)?;
-            // One in another mode is locked as SQLite locks it: it has no queue.
-            if mode == "wal" {
-                let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
-                if !connection.is_read_only() {
-                    let first = FirstConnection { connection, is_plain: false };
-                    let file =
-                        DatabaseFile::open(path, Opener::Gives(first), self.settings.timeout)?;
-                    found.insert(schema, file);
-                }
-            }
-        }
-        *lock(&self.open().compiler.no_files) = no_files;
-        Ok(found)
+    /// Makes the session's figures those of a new connection.
+    pub(crate) fn forget_session(&self) {
+        self.sqlite.set_last_insert_rowid(0);
+        self.counters.begin_anew(self.sqlite.total_changes());
     }
 }

@@ -1,4 +1,5 @@
-//! The clients: `crates/manyhands/src/commit.rs` and `ladder.rs`, `crates/manyhands-queue/src/queue.rs`.
+//! The clients: `crates/manyhands/src/commit/client.rs` and
+//! `connection/commit.rs`, `crates/manyhands-queue/src/queue.rs`.
 
 use super::mutation::Mutation;
 use super::protocol::{Action, Protocol};

@@ -1,4 +1,4 @@
-//! The leader: `crates/manyhands-queue/src/leader.rs`, `crates/manyhands/src/batch.rs` and `recover.rs`.
+//! The leader: `crates/manyhands-queue/src/leader.rs`, `crates/manyhands/src/commit/batch.rs` and `recover.rs`.
 
 use super::mutation::Mutation;
 use super::protocol::{Action, CHANGES_SINCE_DEATH_MAX, Protocol};
@@ -222,8 +222,8 @@ impl Protocol {
         state.clients[usize::from(leader)] = Phase::HasTurn;
     }
 
-    /// The leader's own statement on its own connection (`turn.rs`), or the promotion of its
-    /// transaction (`ladder.rs`). A transaction whose snapshot is old is executed again, here.
+    /// The leader's own statement on its own connection (`connection/turn.rs`), or the promotion of its
+    /// transaction (`connection/commit.rs`). A transaction whose snapshot is old is executed again, here.
     pub fn begin_turn(&self, state: &mut State, leader: Client) {
         let request = self.request(state, leader);
         let forked = state.phase(leader);

@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 use super::known::{Known, KnownStatements, Way, way};
 use super::lane::{self, Lane, Worker};
 use super::writer::{Write, Writer};
+use crate::commit::request::{self, Counts, Request, SessionSettings};
 use crate::error::ErrorKind;
-use crate::request::{self, Counts, Request, Session};
 use crate::{Database, Error, Outcome, Transaction};
 
 /// Threads for what may wait for a turn. They wait, so they are not bound to the number of processors;
@@ -29,7 +29,7 @@ pub(crate) struct Calls(Option<Shared>);
 
 pub(crate) struct Shared {
     database: Database,
-    session: Session,
+    session: SessionSettings,
     pub(crate) reads: Arc<Lane>,
     pub(crate) turns: Arc<Lane>,
     pub(crate) holders: Arc<Lane>,
@@ -90,7 +90,7 @@ impl Calls {
         let processors = thread::available_parallelism().map_or(2, usize::from);
         let known = Arc::new(KnownStatements::new());
         Ok(Arc::new(Calls(Some(Shared {
-            session: Session::of(&database.settings),
+            session: SessionSettings::of(&database.settings),
             reads: Lane::new("manyhands-read", processors + 2, database),
             turns: Lane::new("manyhands-turn", TURN_THREADS_MAX, database),
             // As many as there are turns.

@@ -11,8 +11,8 @@ use lru::LruCache;
 
 use crate::connection::Connection;
 use crate::mutex::lock;
-use crate::prepared;
-use crate::routing::Route;
+use crate::statement::prepared;
+use crate::statement::routing::Route;
 use crate::{Error, limits};
 
 /// Where a call is executed.

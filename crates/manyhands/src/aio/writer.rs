@@ -9,7 +9,7 @@
 //! A task publishes its write itself while the thread is awake, so that a leader, of whatever process, finds
 //! it at once. Answers come in the order of tickets, so who waits for the oldest write misses no other:
 //! when it wakes up it hands out all answers that are there. When it leads, it leads for the one in hand
-//! ([`crate::batch::serve`]), and with it for all that wait.
+//! ([`crate::commit::batch::serve`]), and with it for all that wait.
 //!
 //! What can go wrong: a write that nobody waits for any more and that a leader is executing keeps its slot
 //! until its answer is there, so it stays here until then.
@@ -25,13 +25,13 @@ use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, SLOTS, Stage};
 use super::call::{Call, Outcomes};
 use super::known::KnownStatements;
 use super::lane::{IDLE, Worker};
-use crate::checkpoint;
-use crate::commit::{Client, Settled};
-use crate::interrupt::Interrupt;
+use crate::commit::checkpoint;
+use crate::commit::client::{Client, Settled};
+use crate::commit::registry::FileHandle;
+use crate::commit::request::Answer;
 use crate::mutex::lock;
 use crate::options::Settings;
-use crate::registry::FileHandle;
-use crate::request::Answer;
+use crate::session::interrupt::Interrupt;
 use crate::{Database, Error};
 
 /// How many slots the tasks of a process take: others shall find some too.

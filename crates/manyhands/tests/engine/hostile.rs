@@ -2,7 +2,7 @@
 //! the fuzz targets share; here a seed decides instead of coverage, and the inputs that the fuzzer kept come
 //! first.
 
-#[path = "../../src/decisions.rs"]
+#[path = "../../src/fuzzing/decisions.rs"]
 mod decisions;
 mod damage;
 mod scripts;

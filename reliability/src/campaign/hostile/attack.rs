@@ -80,7 +80,7 @@ const STATEMENTS: &[&str] = &[
     "not SQL",
 ];
 
-/// A request as the library encodes it; the names are those of `crates/manyhands/src/request.rs`.
+/// A request as the library encodes it; the names are those of `crates/manyhands/src/commit/request.rs`.
 #[derive(Serialize)]
 struct Request<'a> {
     session: (bool, bool, bool, u32),

@@ -1,0 +1,127 @@
+//! Courtesy to other SQLite programs: they poll for the write lock, where our writers stand in a queue that would hold it
+//! for ever.
+//!
+//! The leaders of a process hold the lock for a quantum, batch after batch. Then they leave it free:
+//!
+//! * if another program has committed before this quantum, it is writing, and is about to ask again: SQLite's busy handler
+//!   sleeps 1, 2, 5, 10 ms and so on, about as long as it has waited already. The lock is free until it comes, and then for as
+//!   long as the quantum was, so that both sides get about half of the time;
+//! * otherwise nobody knows whether somebody polls: it is free for a part of the quantum.
+//!
+//! Who takes the lock again from a program that writes one commit after the other must meet the moment between two of
+//! them: [`lock_ahead`].
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, Queue};
+use manyhands_sqlite::vfs::WRITE_LOCK_BYTE;
+use manyhands_sqlite::{Connection, WalIndexHeader};
+
+use crate::commit::file::DatabaseFile;
+use crate::limits;
+
+/// What a process knows of others that write the file.
+#[derive(Debug, Default)]
+pub(crate) struct Courtesy {
+    /// How long its leaders have held the lock since it was free for others.
+    held_ns: AtomicU64,
+    /// How often the lock is left free once more for a program that was writing and has not come; 0 where none was.
+    patience: AtomicU32,
+}
+
+/// The write lock was held for a while, and is free; another program has the database open. `taken` is the header of the wal-index as the lock was taken; nobody needs
+/// `connection`.
+pub(crate) fn be_courteous(
+    file: &DatabaseFile,
+    queue: &Queue,
+    connection: &Connection,
+    taken: Option<WalIndexHeader>,
+    held: Duration,
+) {
+    let Courtesy { held_ns, patience } = &file.courtesy;
+    let mut held_before_ns = held_ns.load(Ordering::Relaxed);
+    if taken.is_some_and(|it| !queue.has_noted_commit(it.change, it.checksum)) {
+        held_before_ns = 0;
+        patience.store(limits::COURTESY_PATIENCE, Ordering::Relaxed);
+    }
+    let quantum = Duration::from_nanos(held_before_ns) + held;
+    if quantum < limits::COURTESY_QUANTUM {
+        held_ns.store(quantum.as_nanos() as u64, Ordering::Relaxed);
+        return;
+    }
+    held_ns.store(0, Ordering::Relaxed);
+    let left = patience.load(Ordering::Relaxed);
+    if left > 0 {
+        // It has slept for longer each time that it came in vain.
+        let arrival_max =
+            quantum.max(limits::COURTESY_ARRIVAL) * (1 << (limits::COURTESY_PATIENCE - left));
+        let came = let_others_write(file, connection, quantum, arrival_max);
+        let left = if came { limits::COURTESY_PATIENCE } else { left - 1 };
+        patience.store(left, Ordering::Relaxed);
+    } else {
+        let pause = quantum / limits::COURTESY_DIVISOR;
+        std::thread::sleep(pause.min(limits::COURTESY_MAX));
+    }
+}
+
+/// Takes the write lock for the transaction that the connection is about to begin, from a program that may commit again and
+/// again. False when it is not to be had before the deadline.
+pub(crate) fn lock_ahead(connection: &Connection, deadline: Deadline) -> bool {
+    let began = Instant::now();
+    let mut tries = 0;
+    while !connection.lock_ahead() {
+        if deadline.has_passed() {
+            return false;
+        }
+        tries += 1;
+        if began.elapsed() >= limits::BUSY_TRIES_FOR {
+            std::thread::sleep(limits::BUSY_SLEEP);
+        } else if tries % limits::BUSY_TRIES == 0 {
+            std::thread::sleep(limits::COURTESY_STEP);
+        }
+    }
+    true
+}
+
+/// Leaves the lock free for a program that is writing. False when it did not come within `arrival_max`.
+fn let_others_write(
+    file: &DatabaseFile,
+    connection: &Connection,
+    quantum: Duration,
+    arrival_max: Duration,
+) -> bool {
+    let began = Instant::now();
+    let arrival_max = arrival_max.min(limits::COURTESY_MAX);
+    let share = quantum.mul_f32(limits::COURTESY_SHARE).min(limits::COURTESY_MAX);
+    let now = || connection.wal_index().map(|header| header.checksum);
+    let mut seen = (now(), began);
+    let mut came = None;
+    loop {
+        std::thread::sleep(limits::COURTESY_STEP);
+        let header = now();
+        if header != seen.0 {
+            seen = (header, Instant::now());
+            came.get_or_insert(seen.1);
+        }
+        match came {
+            None if began.elapsed() >= arrival_max => {
+                if file.lock_holder(WRITE_LOCK_BYTE).is_none() {
+                    return false;
+                }
+                // Its commit takes longer.
+                came = Some(Instant::now());
+            }
+            Some(came) if came.elapsed() >= share => return true,
+            // It has no more to write.
+            Some(_)
+                if seen.1.elapsed() >= limits::COURTESY_QUIET
+                    && file.lock_holder(WRITE_LOCK_BYTE).is_none() =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+}

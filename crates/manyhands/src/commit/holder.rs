@@ -1,0 +1,60 @@
+//! Who in this process holds the turn: what the queue does not know, which tells processes apart, and no threads.
+//!
+//! It is told to whoever has waited in vain for somebody of the same process. And a connection that stays in its thread can
+//! give its turn back in that thread only: another one that waits there for this turn waits for itself.
+
+use crate::error::HeldHere;
+use std::sync::{Arc, Mutex};
+
+use rustix::thread::{Pid, gettid};
+
+use crate::limits;
+use crate::mutex::lock;
+
+/// The holder of one file's turn, if it is of this process.
+#[derive(Debug, Default)]
+pub(crate) struct TurnHolder(Mutex<Option<Holding>>);
+
+#[derive(Debug)]
+struct Holding {
+    thread: Pid,
+    /// Nobody else uses the connection.
+    stays: bool,
+    statement: Option<Arc<str>>,
+}
+
+impl TurnHolder {
+    /// The turn was taken in this thread. `stays` says that its connection is used in no other.
+    pub(crate) fn begin(&self, stays: bool) {
+        *lock(&self.0) = Some(Holding { thread: gettid(), stays, statement: None });
+    }
+
+    /// The holder executes a statement.
+    pub(crate) fn note(&self, statement: &Arc<str>) {
+        if let Some(holding) = lock(&self.0).as_mut() {
+            holding.statement = Some(Arc::clone(statement));
+        }
+    }
+
+    /// The turn is about to be given back.
+    pub(crate) fn end(&self) {
+        lock(&self.0).take();
+    }
+
+    /// Whether only this thread can give the turn back.
+    pub(crate) fn is_this_thread_alone(&self) -> bool {
+        lock(&self.0).as_ref().is_some_and(|it| it.stays && it.thread == gettid())
+    }
+
+    pub(crate) fn told(&self) -> Option<HeldHere> {
+        let holding = lock(&self.0);
+        let holding = holding.as_ref()?;
+        let thread = holding.thread.as_raw_nonzero().get();
+        let text = holding.statement.as_deref();
+        Some(HeldHere {
+            thread,
+            is_this_thread: holding.thread == gettid(),
+            statement: text.map(|it| it.chars().take(limits::STATEMENT_TOLD_MAX).collect()),
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! What statements change about the session itself: settings, attached databases, the temp schema.
+
+use core::sync::atomic::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use manyhands_sqlite::{self as sqlite, OpenMode, Step, ValueRef};
+
+use crate::Error;
+use crate::commit::file::DatabaseFile;
+use crate::commit::joining::{FirstConnection, Opener};
+use crate::commit::registry::FileHandle;
+use crate::commit::request::Counts;
+use crate::connection::Connection;
+use crate::mutex::lock;
+use crate::statement::prepared::Prepared;
+use crate::statement::rewrite;
+use crate::statement::routing::{self, Facts};
+
+impl Connection {
+    /// What the session has counted, for [`Connection::continue_session`]. Unlike [`Connection::changes`] and
+    /// its kin this is no question of the application's: in a transaction it does not count as seen.
+    pub fn session_counts(&self) -> Counts {
+        self.counts()
+    }
+
+    /// Goes on with a session that another connection has closed: the SQL functions `changes()`,
+    /// `total_changes()` and `last_insert_rowid()` tell what they would have told there.
+    ///
+    /// A program with many sessions that are mostly idle closes their connections meanwhile, as long as they
+    /// are [plain](Connection::is_plain): opening one again takes microseconds.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// let mut connection = database.connect()?;
+    /// connection.execute_script("CREATE TABLE item (id INTEGER PRIMARY KEY); INSERT INTO item VALUES (7)")?;
+    /// assert!(connection.is_plain());
+    /// let counts = connection.session_counts();
+    /// drop(connection);
+    ///
+    /// let mut connection = database.connect()?;
+    /// connection.continue_session(counts);
+    /// let row = &connection.query("SELECT last_insert_rowid(), changes()", manyhands::params![])?[0];
+    /// assert_eq!((row.get::<i64>(0)?, row.get::<i64>(1)?), (7, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn continue_session(&mut self, counts: Counts) {
+        let total_here = self.sqlite().total_changes();
+        self.open().counters.impersonate(counts.changes, counts.total_changes, total_here);
+        self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
+    }
+
+    /// Takes note of what a statement that ran here, without a turn, changed.
+    pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
+        // A trigger or a table of the temp schema can change what a statement means.
+        self.particular |= facts.temp_schema;
+        if facts.temp_schema || facts.attaches {
+            self.open().compiler.several_schemas.store(true, Ordering::Relaxed);
+        }
+        if facts.attaches {
+            self.attached = self.find_attached()?;
+            self.forget_levels_of_detached()?;
+        }
+        Ok(())
+    }
+
+    /// The same. An ATTACH fails as a whole: to a file whose queue cannot be joined nothing could be written in turn.
+    pub(crate) fn notice_or_detach(&mut self, prepared: &Prepared) -> Result<(), Error> {
+        let noticed = self.notice(&prepared.facts);
+        let attaches = prepared.facts.attaches && !prepared.facts.detaches;
+        if noticed.is_err() && attaches && !prepared.compiled.explain {
+            // What cannot be detached again can still be read.
+            let _ = self.detach_last();
+        }
+        noticed
+    }
+
+    /// Detaches the database that was attached last.
+    fn detach_last(&self) -> Result<(), sqlite::Error> {
+        let _own = self.own_statements();
+        let last = "SELECT name FROM pragma_database_list ORDER BY seq DESC LIMIT 1";
+        let last = self.sqlite().query_text(last)?;
+        self.sqlite().execute(&format!("DETACH {}", rewrite::quote(&last)))
+    }
+
+    /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.
+    pub(crate) fn keep_handlers(&self, facts: &Facts) {
+        let open = self.open();
+        match &facts.pragma {
+            Some((pragma, Some(_))) if pragma == "busy_timeout" => {
+                open.wait.reinstall(&open.sqlite)
+            }
+            Some((pragma, Some(_))) if pragma == "wal_autocheckpoint" && self.file.is_some() => {
+                open.take_over_checkpoints();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of a setting that a PRAGMA with an argument changed.
+    pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
+        let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
+        let _own = self.own_statements();
+        self.open_mut().ids.note_setting();
+        match pragma.as_str() {
+            "foreign_keys" => {
+                self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);
+            }
+            "recursive_triggers" => {
+                self.session.recursive_triggers =
+                    self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
+            }
+            "busy_timeout" => self.set_timeout_to(argument),
+            "wal_autocheckpoint" => self.note_checkpoint_pages(argument),
+            other => self.particular |= routing::makes_particular(other),
+        }
+        Ok(())
+    }
+
+    /// The attached databases that are files in WAL mode, by schema name, their queues joined.
+    fn find_attached(&self) -> Result<BTreeMap<String, FileHandle>, Error> {
+        let _own = self.own_statements();
+        let (mut found, mut no_files) = (BTreeMap::new(), BTreeSet::new());
+        let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
+        while list.step()? == Step::Row {
+            let mut text = |column| match list.column(column) {
+                ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                _ => String::new(),
+            };
+            let (schema, path) = (text(1), PathBuf::from(text(2)));
+            if matches!(schema.as_str(), "main" | "temp") {
+                continue;
+            }
+            if path.as_os_str().is_empty() {
+                no_files.insert(schema);
+                continue;
+            }
+            if let Some(file) = self.attached.get(&schema) {
+                found.insert(schema, file.clone());
+                continue;
+            }
+            let mode = format!("PRAGMA {}.journal_mode", rewrite::quote(&schema));
+            let mode = self.sqlite().query_text(&mode)?;
+            // One in another mode is locked as SQLite locks it: it has no queue.
+            if mode == "wal" {
+                let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
+                if !connection.is_read_only() {
+                    let first = FirstConnection { connection, is_plain: false };
+                    let file =
+                        DatabaseFile::open(path, Opener::Gives(first), self.settings.timeout)?;
+                    found.insert(schema, file);
+                }
+            }
+        }
+        *lock(&self.open().compiler.no_files) = no_files;
+        Ok(found)
+    }
+}

@@ -1,0 +1,295 @@
+//! Finding a compiled statement again, or compiling it.
+
+use crate::session::schema::READS_SCHEMA;
+use crate::statement::routing::is_nothing;
+use std::sync::Arc;
+
+use manyhands_sqlite as sqlite;
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::connection::own_answers::has_own_answer;
+use crate::connection::speculative::is_begin_concurrent;
+use crate::connection::synchronous::is_synchronous;
+use crate::error::ErrorKind;
+use crate::statement::prepared::{Interrupted, Prepared, Spared, Uses};
+use crate::statement::routing::Route;
+
+impl Connection {
+    /// The parameters' names in a statement, with the sign before them (`:name`, `@name`, `$name`, `?5`);
+    /// `None` for a plain `?`.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        self.begin_operation()?;
+        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
+        let Some(prepared) = found? else { return Ok(Vec::new()) };
+        let names = prepared.statement.parameter_names();
+        self.put_back(prepared);
+        Ok(names)
+    }
+
+    /// For each column of a statement's rows the type that it was declared with; `None` for an expression.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        self.begin_operation()?;
+        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
+        let Some(prepared) = found? else { return Ok(Vec::new()) };
+        let statement = &prepared.statement;
+        let types = (0..statement.column_count()).map(|column| statement.declared_type(column));
+        let types = types.collect();
+        self.put_back(prepared);
+        Ok(types)
+    }
+
+    /// True for a statement that does not write into the database file by itself, and for text without one
+    /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    pub fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
+        self.begin_operation()?;
+        let Some(prepared) = self.look_up(sql)? else { return Ok(true) };
+        let read_only = prepared.compiled.read_only;
+        self.put_back(prepared);
+        Ok(read_only)
+    }
+
+    pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {
+        self.find_prepared(sql)?.ok_or_else(|| Error::refused("there is no SQL statement"))
+    }
+
+    /// The same; `None` when there is no statement in `sql`.
+    pub(crate) fn find_prepared(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
+        let mut found = self.look_up(sql)?;
+        if let Some(prepared) = &mut found {
+            match prepared.uses {
+                Uses::None => prepared.uses = Uses::Once,
+                Uses::Once => prepared.uses = Uses::Again,
+                Uses::Again | Uses::Known(_) => {}
+            }
+            self.know_tables(prepared);
+        }
+        Ok(found)
+    }
+
+    /// The same, for who only looks at it.
+    pub(crate) fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
+        let kept = self.take_kept(sql);
+        if kept.is_some() {
+            return Ok(kept);
+        }
+        let text = if is_begin_concurrent(sql) { "BEGIN" } else { sql };
+        let (prepared, used) = self.compile(text)?;
+        let Some(mut prepared) = prepared else { return Ok(None) };
+        // It is found again by what the application wrote, white space and comments included.
+        prepared.sql = sql.into();
+        if !is_blank(&text[used..]) {
+            return Err(Error::new(ErrorKind::SeveralStatements));
+        }
+        Ok(Some(prepared))
+    }
+
+    fn take_kept(&mut self, sql: &str) -> Option<Box<Prepared>> {
+        while let Some(prepared) = self.returned.pop() {
+            self.put_back(prepared);
+        }
+        let open = self.open_mut();
+        let last = open.last.take_if(|last| *last.sql == *sql);
+        let kept = last.or_else(|| open.statements.take(sql));
+        // Else SQLite would compile it by itself, for the schema that it read last.
+        kept.filter(|prepared| !prepared.statement.is_expired())
+    }
+
+    /// A statement that has compiled in this transaction before, which stays where it is.
+    pub(crate) fn take_as_compiled(&mut self, sql: &Arc<str>) -> Result<Box<Prepared>, Error> {
+        if let Some(kept) = self.take_kept(sql) {
+            return Ok(kept);
+        }
+        let compiled = self.compile_for_now(sql)?.0;
+        let mut prepared = compiled.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        prepared.sql = Arc::clone(sql);
+        Ok(prepared)
+    }
+
+    /// A statement is used again, on a fork or in a turn, where what it touches is noted: now it is worth to
+    /// know that exactly. To look costs more than to send a request.
+    pub(crate) fn know_tables(&mut self, prepared: &mut Prepared) {
+        let is_noted = self.optimistic.is_some() || !self.turns.is_empty();
+        if prepared.uses != Uses::Again || !is_noted {
+            return;
+        }
+        // It costs a read.
+        if !self.would_begin_own_snapshot() {
+            let open = self.open_mut();
+            open.compiler.know_tables(&open.sqlite, prepared);
+        }
+    }
+
+    /// A statement was executed, which SQLite may have compiled again for another plan.
+    pub(crate) fn accept_plan(
+        &self,
+        before: Interrupted,
+        columns: &[String],
+        prepared: &mut Prepared,
+    ) {
+        let is_known_in =
+            |schema| !self.would_begin_own_snapshot() && self.schema_number() == Some(schema);
+        self.open().compiler.listener.accept_plan(before, columns, prepared, is_known_in);
+    }
+
+    /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile
+    /// is something to see: a transaction of mode Auto that has deferred writes takes its turn for that.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it, and see [`Connection::escalate_first`]: the transaction may be over.
+    pub(crate) fn compile(&mut self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        let (compiled, used) = match self.compile_for_now(sql) {
+            Err(error) if self.has_deferred() && does_not_compile(&error) => {
+                self.escalate_first()?;
+                self.compile_for_now(sql)?
+            }
+            compiled => compiled?,
+        };
+        let compiled = compiled.map(|it| self.with_own_synchronous(it)).transpose()?;
+        let compiled = compiled.map(|it| self.with_own_answer(it)).transpose()?;
+        let compiled = compiled.map(|it| self.with_nothing_to_do(it)).transpose()?;
+        if let Some(prepared) = &compiled {
+            // Most settings are made when they are compiled.
+            self.as_new &= prepared.facts.leaves_no_trace();
+            self.keep_handlers(&prepared.facts);
+        }
+        Ok((compiled, used))
+    }
+
+    /// The same for a statement that changes no setting: the transaction stays where it is, and nothing is noted.
+    pub(crate) fn compile_for_now(
+        &self,
+        sql: &str,
+    ) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        let compiled = self.compile_for_known_schema(sql);
+        let has_failed = self.file.is_some() && compiled.as_ref().is_err_and(does_not_compile);
+        // SQLite has compiled it with the schema that it read last: others may have made what it misses, or dropped
+        // what is in its way.
+        if has_failed && !self.would_begin_own_snapshot() && self.has_newer_schema()? {
+            return self.compile_for_known_schema(sql);
+        }
+        compiled
+    }
+
+    /// Whether a read of our own would begin the snapshot of SQLite's own deferred transaction.
+    fn would_begin_own_snapshot(&self) -> bool {
+        let is_own = self.optimistic.is_none() && !self.is_autocommit();
+        is_own && self.sqlite().transaction() == sqlite::Transaction::None
+    }
+
+    /// Whether the schema has changed since SQLite read it; it has been read again then. A transaction that has no
+    /// snapshot takes it, and keeps to that schema.
+    pub(crate) fn has_newer_schema(&self) -> Result<bool, Error> {
+        let _own = self.own_statements();
+        let newer = || {
+            let mut read = self.sqlite().prepare_one(READS_SCHEMA)?;
+            read.step()?;
+            Ok(read.recompilations() > 0)
+        };
+        newer().map_err(|error| self.describe(error))
+    }
+
+    fn compile_for_known_schema(&self, sql: &str) -> Result<(Option<Box<Prepared>>, usize), Error> {
+        let spared = match (&self.optimistic, self.is_shared()) {
+            (Some(_), _) => Spared::Settings,
+            (None, true) => Spared::Refused,
+            (None, false) => Spared::None,
+        };
+        let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
+        let (compiled, used) = compiled.map_err(|error| self.describe(error))?;
+        let stand_in = compiled.as_ref().and_then(|it| self.stand_in(it));
+        let Some(stand_in) = stand_in else { return Ok((compiled, used)) };
+        let answer = self.open().compiler.compile(self.sqlite(), stand_in, Spared::None);
+        let mut answer = answer.map_err(|error| self.describe(error))?.0;
+        if let Some(answer) = &mut answer {
+            answer.route = Route::Own;
+            if let Some((_, argument)) = &mut answer.facts.pragma {
+                // All stays as it was.
+                *argument = None;
+            }
+        }
+        Ok((answer, used))
+    }
+
+    /// What is executed in the place of a PRAGMA that would change a mode which stays as it is: SQLite, too,
+    /// answers with the mode that remains (<https://sqlite.org/pragma.html#pragma_journal_mode>).
+    fn stand_in(&self, prepared: &Prepared) -> Option<&'static str> {
+        if !matches!(prepared.route, Route::Refuse(_))
+            || prepared.facts.reads_elsewhere
+            || !self.is_shared()
+        {
+            return None;
+        }
+        match prepared.facts.pragma.as_ref()?.0.as_str() {
+            // So it will be.
+            "journal_mode" if self.file.is_none() => Some("SELECT 'wal' AS journal_mode"),
+            "journal_mode" => Some("PRAGMA main.journal_mode"),
+            "locking_mode" => Some("PRAGMA main.locking_mode"),
+            _ => None,
+        }
+    }
+
+    /// Keeps a compiled statement for its next use.
+    pub(crate) fn put_back(&mut self, prepared: Box<Prepared>) {
+        // One that SQLite has compiled again may touch other tables, and have another route. A setting
+        // works when it is compiled. A schema of this name may be a file next time.
+        if !prepared.is_stale()
+            && prepared.route != Route::Setting
+            && !is_synchronous(&prepared.facts)
+            && !has_own_answer(&prepared.facts)
+            && !is_nothing(&prepared.facts)
+            && !prepared.facts.pragma_of_no_file
+        {
+            let open = self.open_mut();
+            if let Some(before) = open.last.replace(prepared) {
+                open.statements.put_back(Arc::clone(&before.sql), before);
+            }
+        }
+    }
+}
+
+/// True for what is wrong with a statement, and not with the system.
+fn does_not_compile(error: &Error) -> bool {
+    error.code().is_some_and(sqlite::Code::is_result)
+}
+
+/// Whether there is nothing but white space, comments and empty statements.
+fn is_blank(sql: &str) -> bool {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r', ';']);
+        let comment = if rest.starts_with("--") {
+            rest.find('\n')
+        } else if let Some(inside) = rest.strip_prefix("/*") {
+            inside.find("*/").map(|end| end + 4)
+        } else {
+            return rest.is_empty();
+        };
+        // SQLite reads a comment without an end to the end of the text.
+        rest = &rest[comment.unwrap_or(rest.len())..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_blank;
+
+    #[test]
+    fn comments_are_blank_and_all_else_is_a_statement() {
+        for sql in ["", " ;\n;", "-- x", "-- x\n /* y */ ;", "/*", "/**/", "/* ; select */"] {
+            assert!(is_blank(sql), "{sql}");
+        }
+        for sql in ["x", ";x", "-", "/", "*", "- -", "-- x\nselect 1", "/**/a", "/*/ */x"] {
+            assert!(!is_blank(sql), "{sql}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! A transaction moves to its turn in the queue: from there on it runs as SQLite alone would have it, and cannot conflict.
+//!
+//! A fork on whose snapshot nobody has committed, where nobody waits, goes on *in place*, on that snapshot. Otherwise
+//! the transaction leaves the snapshot, before it waits: a checkpoint that waits for that would keep the turn from coming. Then it
+//! executes its log again (`local_replay.rs`), and compares.
+//!
+//! A transaction whose turn does not come in time goes on *detached*: it is open and has no snapshot, and its log says
+//! what it is. Whatever it does next moves it to its turn first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use manyhands_queue::{Deadline, planted};
+use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
+
+use crate::Error;
+use crate::commit::client::Client;
+use crate::commit::executor::Executed;
+use crate::commit::recent;
+use crate::commit::request::{self, Answer, Origin};
+use crate::connection::Connection;
+use crate::connection::speculative::Optimistic;
+use crate::error::ErrorKind;
+use crate::limits;
+use crate::statement::fingerprint::Fingerprint;
+use crate::statement::tables::TableSet;
+
+impl Connection {
+    /// Moves the transaction to its turn. With `as_it_is` the fork holds what its log says, and no more: then it can be
+    /// promoted.
+    ///
+    /// # Errors
+    /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
+    /// transaction is rolled back then.
+    pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
+        let escalated = self.escalate_with(as_it_is);
+        if escalated.is_err() {
+            self.roll_back_quietly();
+        }
+        escalated
+    }
+
+    /// The same before a statement has done anything.
+    ///
+    /// # Errors
+    /// When the turn did not come before the deadline, the transaction stays open, as in SQLite: who
+    /// tries again would otherwise do so outside of it. So it does in mode Auto when what it has read is no longer so.
+    pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
+        self.escalate_with(true)
+    }
+
+    /// The same for a transaction that only reads until now, and will probably write: if the turn does not come, or not
+    /// with what it has read, it goes on as it was.
+    ///
+    /// # Errors
+    /// Interrupted.
+    pub(crate) fn escalate_early(&mut self) -> Result<(), Error> {
+        let Some(optimistic) = &self.optimistic else { return Ok(()) };
+        let has_read = !optimistic.log.entries().is_empty();
+        let calls = optimistic.log.entries().iter().any(|it| it.calls_application);
+        // It could not go on reading if the turn did not come, or with another snapshot.
+        let others = || self.file.as_ref().is_some_and(|it| it.has_foreign_connections());
+        if optimistic.incomplete
+            || optimistic.reads_elsewhere
+            || calls
+            || has_read && others()
+            || self.drain_cursors().is_err()
+        {
+            return Ok(());
+        }
+        if has_read {
+            match self.wait_with_snapshot(limits::EARLY_TURN_WAIT_MAX) {
+                Err(error) if error.is_timeout() => return Ok(()),
+                waited => waited?,
+            }
+            // Without the snapshot it could not go on reading.
+            if !self.is_as_it_was() && !self.would_see_the_same() {
+                self.release_turns();
+                return Ok(());
+            }
+        }
+        // Not in place: until it writes, SQLite would let other programs commit.
+        match self.escalate_with(false) {
+            Err(error) if !has_read && error.is_timeout() => Ok(()),
+            escalated => escalated,
+        }
+    }
+
+    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
+        let escalated = self.move_to_turn(as_it_is);
+        // A transaction that could not be rolled back keeps its turn until it ends.
+        if escalated.is_err() && (self.optimistic.is_some() || self.sqlite().is_autocommit()) {
+            self.release_turns();
+        }
+        escalated
+    }
+
+    fn move_to_turn(&mut self, as_it_is: bool) -> Result<(), Error> {
+        if let Some(read) = self.optimistic.as_ref().and_then(|it| it.stale.as_ref()) {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
+        }
+        if self.turns.is_empty()
+            && self.attached.is_empty()
+            && let Some(lead) = self.lead_if_idle()?
+        {
+            self.hold(lead)?;
+        }
+        if !self.turns.is_empty() && as_it_is && self.go_on_in_place()? {
+            self.count_transaction(|it| &it.escalations);
+            return Ok(());
+        }
+        let drained = self.drain_cursors();
+        if self.optimistic.as_ref().is_some_and(|it| it.auto && (it.incomplete || drained.is_err()))
+        {
+            return self.go_on_in_place_or_not();
+        }
+        drained?;
+        self.see_what_waits();
+        // A detached one has left the snapshot that it has read.
+        let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
+        let snapshot = self.sqlite().fork_status().snapshot.filter(|_| !detached);
+        let optimistic = self.leave_fork()?;
+        if planted("wait-with-a-snapshot") {
+            self.sqlite().execute("BEGIN; SELECT 1 FROM sqlite_schema")?;
+        }
+        if self.turns.is_empty()
+            && let Err(error) = self.hold_all(None)
+        {
+            self.resume(optimistic);
+            return Err(error);
+        }
+        if planted("wait-with-a-snapshot") {
+            self.roll_back_here();
+        }
+        self.count_transaction(|it| &it.escalations);
+        let optimistic = self.replay_at_home(optimistic, snapshot.as_ref())?;
+        self.reuse_log(optimistic.log);
+        self.count_transaction(|it| &it.replays);
+        Ok(())
+    }
+
+    /// The same for a transaction of mode Auto whose log does not say all: it never leaves its snapshot, and SQLite itself
+    /// tells whether it can write on it.
+    fn go_on_in_place_or_not(&mut self) -> Result<(), Error> {
+        if self.turns.is_empty() {
+            if self.attached.is_empty() {
+                self.wait_with_snapshot(self.settings.timeout)?;
+            } else {
+                self.hold_all(None)?;
+            }
+        }
+        let fork = self.sqlite().fork_status();
+        let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
+        if detached || fork.snapshot.is_some() && fork.snapshot != fork.live {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
+        }
+        self.count_transaction(|it| &it.escalations);
+        self.note_promoted()
+    }
+
+    /// Goes on in the turn that it holds, on its own snapshot. False when that is not the newest, and where it is as well
+    /// to begin anew, under SQLite's lock.
+    fn go_on_in_place(&mut self) -> Result<bool, Error> {
+        let Some(optimistic) = &self.optimistic else { return Ok(false) };
+        if optimistic.detached {
+            return Ok(false);
+        }
+        let fork = self.sqlite().fork_status();
+        let is_newest = fork.snapshot.is_none() || fork.snapshot == fork.live;
+        let goes_on = if fork.forked {
+            // What was read elsewhere has no turn, and may have changed: it is read again.
+            !optimistic.reads_elsewhere && self.sqlite().promote_fork() == Promotion::Promoted
+        } else {
+            // SQLite takes its lock with the first write, and waits for nobody then: so only where functions of the
+            // application would be called again.
+            let mut entries = optimistic.log.entries().iter();
+            optimistic.auto && is_newest && entries.any(|it| it.calls_application)
+        };
+        if goes_on {
+            self.note_promoted()?;
+        }
+        Ok(goes_on)
+    }
+
+    /// Executes the log in the turn that it holds, and gives it back. If that fails for who waits too long, or for what a
+    /// transaction of mode Auto has read, this one stays open.
+    pub(crate) fn replay_at_home(
+        &mut self,
+        optimistic: Box<Optimistic>,
+        snapshot: Option<&WalIndexHeader>,
+    ) -> Result<Box<Optimistic>, Error> {
+        let error = match self.begin_and_replay(&optimistic, snapshot) {
+            Ok(()) => return Ok(optimistic),
+            Err(error) => error,
+        };
+        if optimistic.auto {
+            self.end_as_stale(optimistic, &error);
+        } else {
+            self.roll_back_quietly();
+        }
+        Err(error)
+    }
+
+    /// What it has read is no longer so: that becomes what others like it are told from.
+    fn learn_from(&mut self, mut optimistic: Box<Optimistic>, error: &Error) -> Box<Optimistic> {
+        if let ErrorKind::StaleSnapshot(read) = error.kind() {
+            let index = read.0.as_ref().map(|(index, _)| *index);
+            let entry = index.and_then(|index| optimistic.log.entries().get(index));
+            self.path.note_stale(&optimistic.queue, entry.map(|it| Fingerprint::of(&it.sql)));
+            optimistic.stale = Some(Arc::clone(read));
+        } else if !error.is_timeout() && !error.is_interrupt() {
+            // What was deferred fails, for a schema that has changed or a full disk: nothing that follows is executed alone.
+            optimistic.stale = Some(Arc::default());
+        }
+        optimistic
+    }
+
+    /// The transaction goes on without a snapshot, as its log says. Nothing is left of it when that fails.
+    pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
+        optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
+        let begun = self.begin_again();
+        self.sqlite().arm_fork(true);
+        self.optimistic = Some(optimistic);
+        if begun.is_err() {
+            self.roll_back_quietly();
+        }
+    }
+
+    /// Begins SQLite's transaction once more, with its savepoints.
+    pub(crate) fn begin_again(&self) -> Result<(), sqlite::Error> {
+        let _own = self.own_statements();
+        self.savepoints.begin_again().iter().try_for_each(|begin| {
+            let mut begun = self.sqlite().execute(begin);
+            for _ in 0..limits::INTERRUPTS_OUTLIVED {
+                if begun.as_ref().is_err_and(|it| it.code.is_interrupt()) {
+                    begun = self.sqlite().execute(begin);
+                }
+            }
+            begun
+        })
+    }
+
+    /// True when all that the transaction has read is still so, as far as is known without a look. Of one whose log says all.
+    fn is_as_it_was(&self) -> bool {
+        let Some(optimistic) = &self.optimistic else { return false };
+        let fork = self.sqlite().fork_status();
+        if fork.snapshot == fork.live {
+            return true;
+        }
+        let by_others = self.written_since(fork.snapshot.as_ref(), fork.live.as_ref());
+        let mut entries = optimistic.log.entries().iter();
+        let is_spared = |reads: TableSet| !reads.meets(by_others);
+        entries
+            .all(|entry| entry.is_savepoint || entry.spared_if_unchanged().is_some_and(is_spared))
+    }
+
+    /// Has the process's executor read again what the transaction has read, in the turn that this one holds. False where
+    /// something else shows, and where that cannot be found out so.
+    fn would_see_the_same(&mut self) -> bool {
+        self.see_what_waits();
+        let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
+            return false;
+        };
+        let snapshot = self.sqlite().fork_status().snapshot;
+        let Some(snapshot) = snapshot.filter(|_| !optimistic.at_home) else { return false };
+        let mut request = Vec::new();
+        let encoded = request::encode(&optimistic.request(self.session, &snapshot), &mut request);
+        if encoded.is_none() || !self.may_travel() {
+            return false;
+        }
+        let queue = file.queue();
+        let Ok(mut guard) = file.executor(&queue) else { return false };
+        let executor = guard.get();
+        let begun = executor
+            .adopt(self.session)
+            .and_then(|()| executor.begin(Deadline::after(Duration::ZERO)));
+        if begun.is_err() {
+            // Another program writes at this moment.
+            return false;
+        }
+        let now = executor.before().copied();
+        let since =
+            |it: &Origin| recent::written_since(&queue, (it.change, it.checksum), now.as_ref());
+        let mut answer = Vec::new();
+        let executed = executor.execute(&request, limits::REQUEST_TIME_MAX, since, &mut answer);
+        let undone = executor.rollback();
+        if undone.is_err() {
+            guard.discard();
+        }
+        let answer = request::decode_answer(&answer).filter(|_| executed == Executed::Answered);
+        matches!(answer, Some(Answer::Replayed(_)))
+    }
+
+    /// Waits for the turn with a snapshot in hand, for a short time, and no longer when somebody checkpoints, who may wait
+    /// for that snapshot.
+    ///
+    /// # Errors
+    /// The turn has not come. Interrupted.
+    fn wait_with_snapshot(&mut self, time_max: Duration) -> Result<(), Error> {
+        let Some(file) = self.file.clone() else { return Ok(()) };
+        let client = self.client(&file);
+        let deadline = Deadline::after(time_max.min(self.settings.timeout));
+        let client = Client { deadline, gives_way: true, ..client };
+        let lead = client.take_turn()?;
+        self.hold(lead)
+    }
+
+    /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
+    pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
+        let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
+        self.sqlite().arm_fork(false);
+        let executed = self.step_kept_back();
+        let Some(ended) = self.end_optimistic() else { return executed };
+        if let Err(error) = executed {
+            if ended.auto {
+                self.end_as_stale(ended, &error);
+            } else {
+                self.roll_back_quietly();
+            }
+            return Err(error);
+        }
+        self.reuse_log(ended.log);
+        // What was deferred may have been compiled again, and then writes other tables too.
+        self.turn_written = written.and(self.turn_written);
+        if planted("promoted-wrote-nothing") {
+            self.turn_written = TableSet::NONE;
+        }
+        Ok(())
+    }
+
+    /// What a transaction of mode Auto has deferred, or read, cannot be executed again: it stays open.
+    fn end_as_stale(&mut self, optimistic: Box<Optimistic>, error: &Error) {
+        self.roll_back_here();
+        let optimistic = self.learn_from(optimistic, error);
+        self.release_turns();
+        self.resume(optimistic);
+    }
+}

@@ -1,0 +1,212 @@
+//! Functions and collations of the application.
+//!
+//! Other connections do not have them: writes that call a function, and all writes of a connection that
+//! has a collation, or a function in the place of a built-in one, are executed by the connection itself,
+//! in its own turn.
+
+use core::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use manyhands_sqlite::{
+    self as sqlite, Aggregate, FunctionError, Value, ValueRef, WindowAggregate,
+};
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::statement::built_in;
+
+/// What a connection has that a new one has not.
+#[derive(Debug, Default)]
+pub(crate) struct Additions {
+    /// Functions, with brackets, and collations; some have been removed again.
+    names: BTreeSet<String>,
+    /// An extension was loaded, or may have been: it may have added anything.
+    pub(crate) extended: bool,
+}
+
+impl Connection {
+    /// Makes an SQL function. Writes that call it are executed by this connection, in its own turn.
+    ///
+    /// `arguments` is their number, `None` for any. A deterministic function always answers the same
+    /// to the same arguments.
+    ///
+    /// The function is called under the connection's mutex, by the thread that steps the statement: it must
+    /// not use this connection, and must not wait for a lock whose holder may wait for it.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::{Value, ValueRef, params};
+    /// let mut connection = database.connect()?;
+    /// connection.create_function("double", Some(1), true, |values: &[ValueRef<'_>]| match values {
+    ///     [ValueRef::Integer(number)] => Ok(Value::Integer(number * 2)),
+    ///     _ => Err("double() takes an integer".into()),
+    /// })?;
+    /// assert_eq!(connection.query("SELECT double(21)", params![])?[0].get::<i64>(0)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `SQLITE_MISUSE` for a bad name, `SQLITE_BUSY` while a statement of the connection runs. In a
+    /// transaction that has to move to its turn first: as [`Connection::execute`].
+    pub fn create_function(
+        &mut self,
+        name: &str,
+        arguments: Option<u16>,
+        deterministic: bool,
+        function: impl Fn(&[ValueRef<'_>]) -> Result<Value, FunctionError> + Send + 'static,
+    ) -> Result<(), Error> {
+        self.change_function(name, |sqlite| {
+            sqlite.create_function(name, arguments, deterministic, function)
+        })
+    }
+
+    /// Makes an aggregate function: one value for a group of rows.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::{Aggregate, FunctionError, Value, ValueRef, params};
+    /// struct Product;
+    /// impl Aggregate for Product {
+    ///     type State = i64;
+    ///     fn begin(&self) -> Result<i64, FunctionError> {
+    ///         Ok(1)
+    ///     }
+    ///     fn step(&self, product: &mut i64, values: &[ValueRef<'_>]) -> Result<(), FunctionError> {
+    ///         let [ValueRef::Integer(number)] = values else { return Err("an integer".into()) };
+    ///         *product *= number;
+    ///         Ok(())
+    ///     }
+    ///     fn finish(&self, product: Option<i64>) -> Result<Value, FunctionError> {
+    ///         Ok(product.into())
+    ///     }
+    /// }
+    /// let mut connection = database.connect()?;
+    /// connection.create_aggregate("product", Some(1), Product)?;
+    /// let sql = "SELECT product(column1) FROM (VALUES (2), (3), (7))";
+    /// assert_eq!(connection.query(sql, params![])?[0].get::<i64>(0)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::create_function`].
+    pub fn create_aggregate(
+        &mut self,
+        name: &str,
+        arguments: Option<u16>,
+        aggregate: impl Aggregate,
+    ) -> Result<(), Error> {
+        self.change_function(name, |sqlite| sqlite.create_aggregate(name, arguments, aggregate))
+    }
+
+    /// Makes a window function, which can be used as an aggregate function too.
+    ///
+    /// # Errors
+    /// See [`Connection::create_function`].
+    pub fn create_window_function(
+        &mut self,
+        name: &str,
+        arguments: Option<u16>,
+        aggregate: impl WindowAggregate,
+    ) -> Result<(), Error> {
+        self.change_function(name, |sqlite| {
+            sqlite.create_window_function(name, arguments, aggregate)
+        })
+    }
+
+    /// Removes a function of any kind from this connection, a built-in one too. One that does not exist is
+    /// no error.
+    ///
+    /// # Errors
+    /// See [`Connection::create_function`].
+    pub fn remove_function(&mut self, name: &str, arguments: Option<u16>) -> Result<(), Error> {
+        self.change_function(name, |sqlite| sqlite.remove_function(name, arguments))
+    }
+
+    /// Makes a collation: an order of texts, which come as UTF-8. It must always order two texts the same
+    /// way. A connection that has one executes its writes itself.
+    ///
+    /// An index that is ordered by it can be written only by connections that have it: others fail with
+    /// "no such collation sequence".
+    ///
+    /// # Errors
+    /// `SQLITE_BUSY` while a statement of the connection runs and the collation exists already. In a
+    /// transaction that has to move to its turn first: as [`Connection::execute`].
+    pub fn create_collation(
+        &mut self,
+        name: &str,
+        compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + 'static,
+    ) -> Result<(), Error> {
+        self.change_collation(name, |sqlite| sqlite.create_collation(name, compare))
+    }
+
+    /// Removes a collation. One that does not exist is no error.
+    ///
+    /// # Errors
+    /// See [`Connection::create_collation`].
+    pub fn remove_collation(&mut self, name: &str) -> Result<(), Error> {
+        self.change_collation(name, |sqlite| sqlite.remove_collation(name))
+    }
+
+    fn change_function(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
+    ) -> Result<(), Error> {
+        let built_in = built_in::of(&name.to_ascii_lowercase()).is_some();
+        self.before_change_of(&format!("{name}()"), built_in)?;
+        change(self.sqlite())?;
+        // Other connections would call the built-in one instead.
+        self.after_change(built_in);
+        Ok(())
+    }
+
+    fn change_collation(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
+    ) -> Result<(), Error> {
+        let built_in = ["binary", "nocase", "rtrim"].contains(&&*name.to_ascii_lowercase());
+        self.before_change_of(name, built_in)?;
+        change(self.sqlite())?;
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// The meaning of a name is about to change, or to be known.
+    fn before_change_of(&mut self, name: &str, built_in: bool) -> Result<(), Error> {
+        let new = self.additions.names.insert(name.to_ascii_lowercase());
+        if new && !built_in && !self.additions.extended {
+            // No statement so far has used it.
+            self.begin_operation()?;
+            self.as_new = false;
+            return Ok(());
+        }
+        self.before_change()
+    }
+
+    /// What statements mean on this connection is about to change. A log must be replayed as it was
+    /// executed, so a transaction that has one moves to its turn first.
+    pub(crate) fn before_change(&mut self) -> Result<(), Error> {
+        self.begin_operation()?;
+        if self.optimistic.as_ref().is_some_and(|it| !it.log.entries().is_empty()) {
+            self.show_unlogged()?;
+        }
+        self.as_new = false;
+        Ok(())
+    }
+
+    /// It has changed; `particular` says that other connections would now execute writes differently.
+    pub(crate) fn after_change(&mut self, particular: bool) {
+        self.particular |= particular;
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.at_home |= self.particular;
+        }
+        while self.returned.pop().is_some() {}
+        let open = self.open_mut();
+        open.compiler.forget_virtual_tables();
+        open.statements.clear();
+        open.last = None;
+    }
+}

@@ -1,0 +1,196 @@
+//! A transaction as a guard.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::error::ErrorKind;
+use crate::{Connection, Error};
+
+/// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
+/// can. Dropping it rolls it back. After an error that has ended it (a conflict, `OR ROLLBACK`, a full disk) it executes
+/// nothing any more.
+#[derive(Debug)]
+#[must_use = "dropping a transaction rolls it back"]
+pub struct Transaction<'a> {
+    connection: &'a mut Connection,
+}
+
+impl Connection {
+    /// Begins an optimistic transaction, as `BEGIN` does: it reads and writes on a snapshot of its own,
+    /// blocks nobody while it reads, computes or waits, and commits if what it saw is still so.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, cents INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO account VALUES (1, 500)", params![])?;
+    ///
+    /// let mut transaction = connection.transaction()?;
+    /// let row = &transaction.query("SELECT cents FROM account WHERE id = 1", params![])?[0];
+    /// let cents: i64 = row.get(0)?;
+    /// // Somebody else writes the very row meanwhile.
+    /// database.connect()?.execute("UPDATE account SET cents = 400", params![])?;
+    /// transaction.execute("UPDATE account SET cents = ?1 WHERE id = 1", params![cents - 50])?;
+    ///
+    /// let error = transaction.commit().unwrap_err();
+    /// assert!(error.is_conflict());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn transaction(&mut self) -> Result<Transaction<'_>, Error> {
+        self.begin("BEGIN CONCURRENT")
+    }
+
+    /// Begins a transaction that holds the turn: it waits until all earlier writers are done, and
+    /// nobody else writes until it ends. It cannot conflict.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE counter (n INTEGER)", params![])?;
+    /// connection.execute("INSERT INTO counter VALUES (41)", params![])?;
+    /// let mut transaction = connection.begin_immediate()?;
+    /// let n: i64 = transaction.query("SELECT n FROM counter", params![])?[0].get(0)?;
+    /// transaction.execute("UPDATE counter SET n = ?1", params![n + 1])?;
+    /// transaction.commit()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn begin_immediate(&mut self) -> Result<Transaction<'_>, Error> {
+        self.begin("BEGIN IMMEDIATE")
+    }
+
+    /// Begins a transaction that only reads, all on one snapshot. It waits for nobody and cannot conflict;
+    /// statements that would write are refused.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::params;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE item (price INTEGER)", params![])?;
+    /// let mut report = connection.read_transaction()?;
+    /// let before = report.query("SELECT count(*) FROM item", params![])?;
+    /// database.connect()?.execute("INSERT INTO item VALUES (5)", params![])?;
+    /// assert_eq!(report.query("SELECT count(*) FROM item", params![])?, before);
+    /// assert!(report.execute("INSERT INTO item VALUES (6)", params![]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn read_transaction(&mut self) -> Result<Transaction<'_>, Error> {
+        self.begin_read_only()?;
+        Ok(Transaction::of(self))
+    }
+
+    /// As [`Connection::read_transaction`], for who cannot hold a guard: `COMMIT` or `ROLLBACK` ends it.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    pub fn begin_read_only(&mut self) -> Result<(), Error> {
+        let was_read_only = core::mem::replace(&mut self.reads_only, true);
+        let begun = self.execute("BEGIN CONCURRENT", &[]).map(drop);
+        self.reads_only = begun.is_ok() || was_read_only;
+        begun
+    }
+
+    /// For who cannot hold a [`Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until
+    /// [`Connection::unguard`]. Each statement that follows would commit by itself. A conflict is told again. A COMMIT
+    /// or ROLLBACK that succeeds takes this back too.
+    pub fn guard(&mut self) {
+        self.guarded = true;
+    }
+
+    /// Takes [`Connection::guard`] back.
+    pub fn unguard(&mut self) {
+        self.guarded = false;
+    }
+
+    /// What each operation looks at first.
+    ///
+    /// # Errors
+    /// After [`Connection::guard`], when an error has ended the transaction.
+    pub fn check_guard(&self) -> Result<(), Error> {
+        if !self.guarded || !self.is_autocommit() {
+            return Ok(());
+        }
+        Err(match &self.conflict {
+            Some(conflict) => Error::new(ErrorKind::Conflict(conflict.clone())),
+            None => Error::refused(
+                "an error has ended this transaction, and what follows in it is not executed alone: call `rollback`",
+            ),
+        })
+    }
+
+    /// ROLLBACK; nothing, after an error that has ended a guarded transaction.
+    pub(crate) fn roll_back(&mut self) -> Result<(), Error> {
+        if self.check_guard().is_err() {
+            return Ok(());
+        }
+        self.execute("ROLLBACK", &[]).map(drop)
+    }
+
+    fn begin(&mut self, sql: &str) -> Result<Transaction<'_>, Error> {
+        self.execute(sql, &[])?;
+        Ok(Transaction::of(self))
+    }
+}
+
+impl Transaction<'_> {
+    /// The open transaction of `connection`.
+    fn of(connection: &mut Connection) -> Transaction<'_> {
+        connection.guard();
+        Transaction { connection }
+    }
+
+    /// Commits; when this returns, the writes are durable.
+    ///
+    /// # Errors
+    /// [`Error::is_conflict`] when something that the transaction saw is no longer so. As SQLite fails
+    /// to commit, for example when a deferred foreign key is violated. The transaction is rolled back
+    /// then.
+    pub fn commit(self) -> Result<(), Error> {
+        self.connection.execute("COMMIT", &[])?;
+        Ok(())
+    }
+
+    /// Rolls back.
+    ///
+    /// # Errors
+    /// As SQLite fails to roll back.
+    pub fn rollback(self) -> Result<(), Error> {
+        self.connection.roll_back()
+    }
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl DerefMut for Transaction<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.connection.is_autocommit() {
+            // Closing the connection undoes what cannot be rolled back here.
+            let _ = self.connection.execute("ROLLBACK", &[]);
+        }
+        self.connection.unguard();
+    }
+}

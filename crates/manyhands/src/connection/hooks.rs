@@ -1,0 +1,101 @@
+//! What the application has SQLite ask and tell it: authorizer, progress handler, tracer.
+//!
+//! They are called by the thread that compiles or steps a statement, under the connection's mutex: they
+//! must not use their own connection, and must not wait for a lock whose holder may wait for it. A panic
+//! counts as "no".
+//!
+//! A connection also executes statements of its own: it begins and ends what the application's
+//! transaction has become, replays a log, asks for new ids. Of these the application is neither asked
+//! nor told.
+
+use crate::statement::hooks::Authorizer;
+use crate::statement::hooks::OwnStatements;
+use std::sync::Arc;
+
+use manyhands_sqlite::authorizer::{Action, Verdict};
+use manyhands_sqlite::{Progress, Traced};
+
+use crate::Error;
+use crate::connection::Connection;
+
+impl Connection {
+    /// Until the guard is dropped, statements are not the application's.
+    pub(crate) fn own_statements(&self) -> OwnStatements {
+        self.open().compiler.hooks.own()
+    }
+
+    /// Sets or unsets the authorizer, which is asked about everything that a statement will touch while
+    /// it is compiled (<https://sqlite.org/c3ref/set_authorizer.html>). A connection that has one executes
+    /// its writes itself.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::{Action, ActionKind, Verdict, params};
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE secret (word)", params![])?;
+    /// connection.set_authorizer(Some(|action: &Action<'_>| match action.kind {
+    ///     ActionKind::Read if action.first == Some("secret") => Verdict::Deny,
+    ///     _ => Verdict::Allow,
+    /// }))?;
+    /// assert!(connection.query("SELECT word FROM secret", params![]).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// In a transaction that has to move to its turn first: as [`Connection::execute`].
+    pub fn set_authorizer(
+        &mut self,
+        authorizer: Option<impl Fn(&Action<'_>) -> Verdict + Send + Sync + 'static>,
+    ) -> Result<(), Error> {
+        self.before_change()?;
+        let authorizer = authorizer.map(|it| Arc::new(it) as Arc<Authorizer>);
+        self.open().compiler.hooks.set_authorizer(authorizer);
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// Sets or unsets a closure that is asked every `instructions` instructions of a running statement
+    /// whether to go on; one that must stop fails with `SQLITE_INTERRUPT`. A connection that has one
+    /// executes its writes itself.
+    ///
+    /// # Errors
+    /// As [`Connection::set_authorizer`].
+    pub fn set_progress_handler(
+        &mut self,
+        instructions: u32,
+        handler: Option<impl Fn() -> Progress + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_change()?;
+        match handler {
+            Some(handler) => self.check_and_ask(instructions, handler),
+            None => self.open().check_while_running(),
+        }
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// Sets or unsets a closure that is told of each statement, and of each trigger, that begins to run.
+    /// A connection that has one executes its writes itself.
+    ///
+    /// # Errors
+    /// As [`Connection::set_authorizer`].
+    pub fn set_tracer(
+        &mut self,
+        tracer: Option<impl Fn(&Traced<'_>) + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_change()?;
+        let hooks = Arc::clone(&self.open().compiler.hooks);
+        hooks.set_traced(tracer.is_some());
+        let tracer = tracer.map(|tracer| {
+            move |traced: &Traced<'_>| {
+                if hooks.are_for_application() {
+                    tracer(&hooks.told(traced));
+                }
+            }
+        });
+        self.sqlite().set_tracer(tracer);
+        self.after_change(true);
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes that are certain to succeed before they are executed ([`Program::unfailing`]).
+//!
+//! Who executes such a statement, and asks nothing, learns nothing from it: a transaction that begins with one may
+//! execute it when it commits, as a write of its own, instead of on a fork first.
+
+use crate::session::schema::KnownSchema;
+use crate::statement::infallible::Certainty;
+use crate::statement::infallible::Foreseen;
+use std::sync::Arc;
+
+use manyhands_sqlite::{Step, Value, ValueRef};
+
+use crate::commit::recent;
+use crate::connection::Connection;
+use crate::limits;
+use crate::row::bytes_of;
+use crate::statement::bytecode::Program;
+use crate::statement::prepared::{Prepared, Uses};
+use crate::statement::rewrite;
+use crate::statement::routing::Route;
+use crate::statement::tables::TableSet;
+
+impl Connection {
+    /// What is certain of an INSERT, UPDATE or DELETE outside a transaction that can fail only with the system: by a full
+    /// disk or table, a wait that ends, or a schema that changes before it is executed. Before its transaction
+    /// commits or goes on, nobody can tell whether it was executed, and an application may keep it back, and
+    /// then execute it as it would have: alone if nothing else came, or after BEGIN.
+    ///
+    /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is `None`,
+    /// without a look, for a text that seems to have values in it and was not executed before, since few of those
+    /// come again; on a connection that is not plain ([`Connection::is_plain`]) or that an application has added
+    /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
+    ///
+    /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
+    pub fn foresee(&mut self, sql: &str, values: &[Value]) -> Option<Foreseen> {
+        if !self.is_plain_but_for_durability()
+            || !self.may_travel()
+            || self.writes_with_blob()
+            || self.begins_auto_mode("BEGIN") != Some(true)
+            || bytes_of(values) > limits::CERTAIN_BYTES_MAX
+        {
+            return None;
+        }
+        // What cannot be read or compiled fails when it is executed.
+        if !self.follow_schema() {
+            return None;
+        }
+        let mut prepared = self.look_up(sql).ok()??;
+        let schema = self.open().schema.number;
+        prepared.certainty.take_if(|it| Some(it.schema) != schema);
+        self.forget_certainty_of_other_settings(&mut prepared);
+        if prepared.certainty.is_none() && comes_again(&prepared) {
+            let uses = prepared.uses;
+            if uses != Uses::None {
+                // Compiled for an older schema, maybe, and executed by others since.
+                drop(prepared);
+                prepared = self.look_up(sql).ok()??;
+                prepared.uses = uses.forget_schema();
+            }
+            self.look_at(&mut prepared);
+        }
+        let foreseen = foreseen_of(&prepared, values);
+        self.put_back(prepared);
+        foreseen
+    }
+
+    /// The same for a statement of an open transaction of mode Auto that has done nothing else.
+    pub(crate) fn foresee_prepared(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Option<Foreseen> {
+        if !self.follow_schema() {
+            return None;
+        }
+        let schema = self.open().schema.number;
+        prepared.certainty.take_if(|it| Some(it.schema) != schema);
+        self.forget_certainty_of_other_settings(prepared);
+        if prepared.certainty.is_none() && comes_again(prepared) {
+            self.look_at_anew(prepared);
+        }
+        foreseen_of(prepared, values)
+    }
+
+    /// Compiles a statement once more, since it may have been compiled for an older schema, and finds out what is certain of
+    /// it. One that does not compile stays as it is.
+    pub(crate) fn look_at_anew(&mut self, prepared: &mut Prepared) {
+        let sql = Arc::clone(&prepared.sql);
+        let Ok((Some(again), _)) = self.compile_for_now(&sql) else { return };
+        let uses = prepared.uses.forget_schema();
+        *prepared = *again;
+        (prepared.sql, prepared.uses) = (sql, uses);
+        self.look_at(prepared);
+    }
+
+    /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
+    /// a read only when it may have changed.
+    fn follow_schema(&mut self) -> bool {
+        // Before the number: if it is the same another time, nobody has committed since.
+        let state = self.sqlite().fork_status().live;
+        let known = &self.open().schema;
+        if let (Some(known), Some(file)) = (&known.state, &self.file) {
+            let then = (known.change, known.checksum);
+            // Who changes the schema writes all tables.
+            if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
+                self.open_mut().schema.state = state;
+                return true;
+            }
+        }
+        let number = self.schema_number();
+        let is_new = self.open().schema.number != number;
+        if number.is_none() || is_new && self.has_newer_schema().is_err() {
+            return false;
+        }
+        self.open_mut().schema = KnownSchema { number, state };
+        true
+    }
+
+    pub(crate) fn forget_certainty_of_other_settings(&self, prepared: &mut Prepared) {
+        let settings = self.open().ids.settings();
+        prepared.certainty.take_if(|it| it.settings != settings);
+    }
+
+    /// Finds out what is certain of a statement that was compiled just now.
+    pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
+        let counts = self.counts_here();
+        prepared.certainty = self.certainty_of(prepared);
+        // To look at the program of a write sets what `changes()` tells.
+        self.continue_session(counts);
+        if let Some(certainty) = &prepared.certainty {
+            self.open_mut().schema.number = Some(certainty.schema);
+        }
+    }
+
+    fn certainty_of(&self, prepared: &Prepared) -> Option<Certainty> {
+        let _own = self.own_statements();
+        let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
+        let schema = program.schema().or(self.open().schema.number)?;
+        let travels = prepared.route == Route::Request;
+        let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
+        let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
+        let settings = self.open().ids.settings();
+        Some(Certainty { schema, settings, unfailing, lookup: None })
+    }
+
+    /// False for a column of this name without DEFAULT, or with a literal that is not NULL.
+    fn may_default_to_null(&self, table: &str, column: &str) -> bool {
+        let list = format!("PRAGMA main.table_xinfo({})", rewrite::quote(table));
+        let Ok(mut list) = self.sqlite().prepare_one(&list) else { return true };
+        while list.step() == Ok(Step::Row) {
+            if list.column(1) == ValueRef::Text(column.as_bytes()) {
+                return match list.column(4) {
+                    ValueRef::Null => false,
+                    ValueRef::Text(default) => !is_literal(&String::from_utf8_lossy(default)),
+                    _ => true,
+                };
+            }
+        }
+        true
+    }
+}
+
+/// True for the SQL of a number or a string.
+fn is_literal(sql: &str) -> bool {
+    let number = sql.strip_prefix(['-', '+']).unwrap_or(sql);
+    let is_number = number.starts_with(|it: char| it.is_ascii_digit())
+        && number.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+    let inner = sql.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
+    is_number || inner.is_some_and(|inner| !inner.contains('\''))
+}
+
+/// What is certain of a statement with these values, as far as somebody has looked.
+fn foreseen_of(prepared: &Prepared, values: &[Value]) -> Option<Foreseen> {
+    let given_all = values.len() == prepared.statement.parameter_count();
+    let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
+    unfailing
+        .filter(|it| given_all && it.with(values) && !it.may_be_taken() && !it.returns_id)
+        .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success })
+}
+
+/// False for a text that seems to have been made for one execution.
+fn comes_again(prepared: &Prepared) -> bool {
+    let has_values = || prepared.sql.contains(|it: char| it == '\'' || it.is_ascii_digit());
+    prepared.uses != Uses::None || prepared.statement.parameter_count() > 0 || !has_values()
+}
+
+#[cfg(test)]
+mod tests;

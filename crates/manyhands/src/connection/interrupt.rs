@@ -1,0 +1,106 @@
+//! Interrupts, from any thread.
+//!
+//! There are two. An *interrupt* is SQLite's: it ends what runs, and SQLite keeps it until no statement is active, so
+//! that a cursor with rows left keeps it, and all statements fail until that is read or dropped. What undoes ends such
+//! cursors, and so does not fail. A *cancellation* is ours, for who hands a connection from one caller to the next: it
+//! lasts until it is taken back, and cursors that nobody reads meanwhile go on after it.
+
+use crate::session::interrupt::InterruptHandle;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use manyhands_sqlite::Progress;
+
+use crate::Error;
+use crate::connection::Connection;
+use crate::limits;
+use crate::row::Outcome;
+use crate::statement::prepared::Prepared;
+use crate::statement::routing::TransactionStatement;
+
+impl Connection {
+    /// A handle with which another thread can interrupt what this connection does or waits for. It does
+    /// not keep the connection open.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.interrupt.handle(self.sqlite())
+    }
+
+    /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
+    /// turn or for a lock, or runs a statement. When it answers true the call ends with
+    /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
+    pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        self.interrupt.set_check(check);
+    }
+
+    /// Before a statement that undoes is compiled: it succeeds after an interrupt too.
+    pub(crate) fn outlive_interrupt(&mut self, sql: &str) {
+        let is_word = |word: &str, is: &str| word.eq_ignore_ascii_case(is);
+        let word = sql.trim_start().get(.."ROLLBACK".len());
+        let to_savepoint = || sql.split_whitespace().any(|word| is_word(word, "TO"));
+        if word.is_some_and(|word| is_word(word, "ROLLBACK")) && !to_savepoint() {
+            self.end_interrupted();
+        }
+    }
+
+    /// Steps a statement that begins or ends a transaction. What has ended it was not interrupted, and ROLLBACK ends it.
+    pub(crate) fn step_past_interrupts(
+        &mut self,
+        prepared: &mut Prepared,
+    ) -> Result<Outcome, Error> {
+        let was_open = !self.is_autocommit();
+        let undoes = was_open && prepared.facts.transaction == Some(TransactionStatement::Rollback);
+        let mut again = 0..limits::INTERRUPTS_OUTLIVED;
+        loop {
+            match self.step(prepared, &[]) {
+                // SQLite asks whether to go on also when it is done.
+                Err(error) if was_open && error.is_interrupt() && self.is_autocommit() => {
+                    return Ok(Outcome::default());
+                }
+                Err(error) if undoes && error.is_interrupt() && again.next().is_some() => {
+                    self.end_interrupted();
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Ends the statements on which SQLite keeps an interrupt in a transaction: those of cursors, which fail when they
+    /// are read on, and of blobs.
+    fn end_interrupted(&mut self) {
+        if self.is_autocommit() || !self.sqlite().is_interrupted() {
+            return;
+        }
+        self.interrupt_cursors();
+        self.expire_blobs();
+    }
+
+    /// Rolls back what is open. Closing the connection undoes what cannot be rolled back here.
+    pub(crate) fn roll_back_here(&mut self) {
+        let _own = self.own_statements();
+        for _ in 0..limits::INTERRUPTS_OUTLIVED {
+            if self.is_autocommit() {
+                break;
+            }
+            self.end_interrupted();
+            let _ = self.sqlite().execute("ROLLBACK");
+        }
+    }
+
+    /// Has the application's handler asked every so many instructions, and the check about as often as
+    /// without it.
+    pub(crate) fn check_and_ask(
+        &self,
+        instructions: u32,
+        handler: impl Fn() -> Progress + Send + 'static,
+    ) {
+        let wait = self.open().wait.clone();
+        let passed = AtomicU32::new(0);
+        let both = move || {
+            if passed.fetch_add(instructions, Ordering::Relaxed) < limits::CHECK_INSTRUCTIONS {
+                return handler();
+            }
+            passed.store(0, Ordering::Relaxed);
+            if wait.is_checked() { Progress::Stop } else { handler() }
+        };
+        self.sqlite().set_progress_handler(instructions, Some(both));
+    }
+}

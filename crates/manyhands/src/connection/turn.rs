@@ -1,0 +1,394 @@
+//! Statements that a connection executes itself, while it holds the turn.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Instant;
+
+use manyhands_queue::{Deadline, Lead, Queue, crash};
+use manyhands_sqlite::{self as sqlite, Value};
+
+use crate::Error;
+use crate::commit::courtesy::{be_courteous, lock_ahead};
+use crate::commit::file::{DatabaseFile, FileId};
+use crate::commit::recent;
+use crate::commit::registry::FileHandle;
+use crate::connection::Connection;
+use crate::limits;
+use crate::row::{Outcome, Row, Tally};
+use crate::statement::prepared::{self, Prepared};
+use crate::statement::routing::Facts;
+use crate::statement::rowid::{GivenIds, Recorded, Rewriting};
+use crate::statement::tables::{TableSet, Touches, has_sequence};
+
+impl Connection {
+    /// Executes a statement here while holding the turns of all files that it writes.
+    pub(crate) fn step_in_turn(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        self.take_turns(&prepared.facts)?;
+        self.note_holder(prepared);
+        self.know_tables(prepared);
+        self.path.wrote |= prepared.facts.transaction.is_none() && !self.is_autocommit();
+        let outside = self.sqlite().is_autocommit();
+        let before = prepared.facts.silent.then(|| self.schema_number());
+        let locks = outside && self.lock_ahead_of_others(prepared);
+        if locks {
+            self.turn_taken = Instant::now();
+        }
+        let result = self.step(prepared, values);
+        if locks {
+            self.sqlite().give_lock_back();
+        }
+        let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
+        let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
+        if !outside && result.is_err() && !self.sqlite().writes() {
+            // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
+            self.release_turns();
+        }
+        if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
+            self.conflict = None;
+            self.adopt_turns_of_blobs();
+        }
+        if changes_schema {
+            self.turn_written = TableSet::ALL;
+            if let Some(file) = &self.file {
+                // A name may mean another table now.
+                file.queue().forget_ids();
+            }
+        }
+        self.let_go_after_transaction();
+        result
+    }
+
+    /// Takes SQLite's write lock for a statement that begins a transaction with it, if another program may commit again and
+    /// again. SQLite waits for it otherwise.
+    fn lock_ahead_of_others(&self, prepared: &Prepared) -> bool {
+        let others_commit = match &self.file {
+            Some(file) => self.holds(file.id()) && file.has_foreign_connections(),
+            None => self.is_guest(),
+        };
+        if prepared.compiled.read_only || !others_commit {
+            return false;
+        }
+        let patience = self.settings.timeout.min(limits::BUSY_TRIES_FOR);
+        lock_ahead(self.sqlite(), Deadline::after(patience))
+    }
+
+    pub(crate) fn schema_number(&self) -> Option<i64> {
+        self.open().compiler.schema_number(self.sqlite())
+    }
+
+    /// The same, with the turn of the main database in hand.
+    pub(crate) fn step_leading(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        lead: Lead,
+    ) -> Result<Outcome, Error> {
+        self.hold(lead)?;
+        self.step_in_turn(prepared, values)
+    }
+
+    pub(crate) fn hold(&mut self, lead: Lead) -> Result<(), Error> {
+        let Some(file) = self.file.clone() else {
+            return Err(Error::refused("a database without a queue has no turns"));
+        };
+        self.hold_of(&file, lead);
+        Ok(())
+    }
+
+    pub(crate) fn hold_of(&mut self, file: &DatabaseFile, lead: Lead) {
+        if self.turns.is_empty() {
+            self.turn_taken = Instant::now();
+        }
+        if self.file.as_ref().is_some_and(|main| main.id() == file.id()) {
+            // The commit hook sets it again.
+            self.open().frames.store(0, Ordering::Relaxed);
+            self.turn_written = TableSet::NONE;
+            file.holder.begin(self.stays_in_thread);
+        }
+        self.turns.push((file.id(), lead));
+        crash::point("turn-begun");
+    }
+
+    pub(crate) fn is_query_only(&self) -> Result<bool, sqlite::Error> {
+        let _own = self.own_statements();
+        Ok(self.sqlite().query_integer("PRAGMA query_only")? != 0)
+    }
+
+    /// Takes the turns of all files that a statement writes, in one order for all connections.
+    fn take_turns(&mut self, facts: &Facts) -> Result<(), Error> {
+        if self.particular && (facts.changes_rows() || facts.schema) && self.is_query_only()? {
+            // It fails before it asks for a lock.
+            return Ok(());
+        }
+        let held = self.file.as_ref().is_some_and(|file| self.holds(file.id()));
+        if held && self.attached.is_empty() {
+            return Ok(());
+        }
+        if facts.transaction.is_some() && self.is_autocommit() {
+            return self.hold_all(None);
+        }
+        let attached = facts.writes.iter().filter_map(|schema| self.attached.get(schema));
+        // A statement that names no table (DDL, VACUUM) is about the main database.
+        let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
+        let files = attached.cloned().chain(self.file.clone().filter(|_| main)).collect();
+        self.take_turns_of(files)
+    }
+
+    /// Holds the turns of all files, for BEGIN IMMEDIATE, which locks them all. `lead` is the main database's, if its
+    /// turn has come already.
+    ///
+    /// # Errors
+    /// A turn did not come before the deadline. Then none is held that was not before.
+    pub(crate) fn hold_all(&mut self, lead: Option<Lead>) -> Result<(), Error> {
+        match lead {
+            Some(lead) if self.attached.is_empty() => return self.hold(lead),
+            // It comes again: in the one order, that of another may be before it.
+            early => drop(early),
+        }
+        let files = self.attached.values().cloned().chain(self.file.clone()).collect();
+        self.take_turns_of(files)
+    }
+
+    fn take_turns_of(&mut self, files: Vec<FileHandle>) -> Result<(), Error> {
+        let held = self.turns.len();
+        let taken = self.take_each_turn(files);
+        if taken.is_err() {
+            let rest = self.turns.split_off(held);
+            self.release(rest);
+        }
+        taken
+    }
+
+    fn take_each_turn(&mut self, mut files: Vec<FileHandle>) -> Result<(), Error> {
+        files.sort_by_key(|file| file.id());
+        files.dedup_by_key(|file| file.id());
+        for file in files {
+            if !self.holds(file.id()) {
+                let lead = self.client(&file).take_turn()?;
+                self.hold_of(&file, lead);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the turns back when the transaction has ended, after a checkpoint that is due.
+    pub(crate) fn let_go_after_transaction(&mut self) {
+        if self.turns.is_empty() || !self.sqlite().is_autocommit() {
+            return;
+        }
+        crash::point("turn-committed");
+        self.expire_blobs_of_transaction();
+        let taken = self.sqlite().fork_status().locked;
+        self.note_turn_commit();
+        let held = self.turn_taken.elapsed();
+        if let Some(file) = &self.file {
+            let main = self.turns.iter().find(|(id, _)| *id == file.id());
+            // A statement that still reads holds its snapshot, and with it the WAL.
+            if let Some((_, lead)) = main
+                && self.sqlite().transaction() == sqlite::Transaction::None
+            {
+                let frames = self.open().frames.load(Ordering::Relaxed);
+                let others = lead.next(None).is_some();
+                file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
+            }
+            let others_wait = self.turns.iter().any(|(_, lead)| lead.next(None).is_some());
+            if others_wait && file.has_foreign_connections() {
+                be_courteous(file, &file.queue(), self.sqlite(), taken, held);
+            }
+        }
+        self.release_turns();
+        if let Some(file) = &self.file {
+            file.checkpoint.copy_beside(file);
+        }
+    }
+
+    pub(crate) fn release_turns(&mut self) {
+        let turns = core::mem::take(&mut self.turns);
+        self.release(turns);
+    }
+
+    fn release(&self, turns: Vec<(FileId, Lead)>) {
+        for (id, lead) in turns {
+            if let Some(file) = self.file.as_ref().filter(|file| file.id() == id) {
+                file.holder.end();
+            }
+            lead.release();
+        }
+    }
+
+    /// Whoever waits for this turn in vain is told the statement.
+    fn note_holder(&self, prepared: &Prepared) {
+        if let Some(file) = self.file.as_ref().filter(|file| self.holds(file.id())) {
+            file.holder.note(&prepared.sql);
+        }
+    }
+
+    /// Runs a statement to its end; one that inserts may be given its ids.
+    fn fetch(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Vec<Row>, sqlite::Error> {
+        self.given_ids.ids.clear();
+        let ids = core::mem::take(&mut self.ids_to_give);
+        let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
+        if ids.is_empty()
+            && let Some(result) = self.fetch_as_foreseen(prepared, values, &queue)
+        {
+            return result;
+        }
+        let counts = self.counts_here();
+        let own = self.own_statements();
+        let open = self.open_mut();
+        if open.sqlite.is_autocommit() {
+            open.ids.leave_snapshot(true);
+        }
+        let insert = open.insert_with_ids(
+            &mut prepared.rewriting,
+            &prepared.sql,
+            (&prepared.facts, &prepared.columns),
+        );
+        drop(own);
+        let Some(insert) = insert.filter(|insert| insert.asks(values)) else {
+            return prepared.fetch_all(values);
+        };
+        if let Some(columns) = insert.newer_columns() {
+            prepared.columns = columns;
+        }
+        let shown = open.compiler.hooks.show(&mut prepared.statement, &prepared.sql, values);
+        let here = Some(&open.sqlite);
+        let recorded = Recorded { ids: &ids, exclusive: true };
+        let (result, given) = open.ids.run(&queue, insert, recorded, here, |statement| {
+            let result = prepared::fetch_all(statement, &mut prepared.columns, values);
+            statement.reset();
+            result
+        });
+        drop(shown);
+        if insert.was_recompiled() && result.as_ref().is_err_and(|error| error.code.is_plain()) {
+            // It was rewritten for an older schema.
+            self.continue_session(counts);
+            return prepared.fetch_all(values);
+        }
+        insert.note(values, given.len());
+        self.note_given(insert.given(given));
+        result
+    }
+
+    /// Runs an INSERT as it was written, if the id that SQLite will choose is known, and could be reserved.
+    fn fetch_as_foreseen(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+        queue: &Queue,
+    ) -> Option<Result<Vec<Row>, sqlite::Error>> {
+        let open = self.open_mut();
+        let insert = prepared.rewriting.form()?;
+        let foreseen = open.ids.reserve_next(queue, insert, &open.sqlite)?;
+        let result = prepared.fetch_all(values);
+        let open = self.open_mut();
+        let insert = prepared.rewriting.form()?;
+        let given = open.ids.see(queue, insert, foreseen, &open.sqlite);
+        self.note_given(insert.given(given));
+        Some(result)
+    }
+
+    /// Notes the ids for the log, if there is one: in a turn there is nothing that could take effect elsewhere.
+    fn note_given(&mut self, given: GivenIds) {
+        if self.optimistic.is_some() {
+            self.given_ids = given;
+        }
+    }
+
+    /// The queue that gives new rowids, if the statement may need one.
+    fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
+        // Of the rewritten form the application's authorizer is not asked.
+        if prepared.facts.left_out
+            || prepared.written.is_empty()
+            || matches!(prepared.rewriting, Rewriting::None)
+        {
+            return None;
+        }
+        // In mode Auto whoever executes an INSERT for good chooses its id, so that ids become visible in their order.
+        if let Some(optimistic) = self.optimistic.as_ref().filter(|it| !it.auto) {
+            return Some(Arc::clone(&optimistic.queue));
+        }
+        let queue = self.file.as_ref()?.queue();
+        prepared.written.iter().any(|&key| queue.has_reservations(key)).then_some(queue)
+    }
+
+    /// Notes which tables this turn has written, for transactions that read them before.
+    fn note_turn_commit(&mut self) {
+        if self.open().frames.load(Ordering::Relaxed) == 0 {
+            // Nothing was committed here. What was committed meanwhile is somebody else's.
+            return;
+        }
+        let status = self.sqlite().fork_status();
+        let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
+        if let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main) {
+            recent::note_commit(lead, status.locked, status.live, self.turn_written);
+        }
+    }
+
+    /// Steps a statement on the own connection, to its end.
+    pub(crate) fn step(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        let counts = prepared.facts.changes_rows();
+        let _calls = self.sqlite().hold();
+        let changes_before = if counts { self.sqlite().changes() } else { 0 };
+        let outside = self.sqlite().is_autocommit();
+        if outside {
+            self.open().frames.store(0, Ordering::Relaxed);
+        }
+        let before = self.open().compiler.listener.begin();
+        let columns = Arc::clone(&prepared.columns);
+        let mut result = self.fetch(prepared, values);
+        let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
+        let committed = outside && self.open().frames.load(Ordering::Relaxed) != 0;
+        if is_interrupted && committed && prepared.columns.is_empty() {
+            // SQLite asks whether to go on also when it is done.
+            result = Ok(Vec::new());
+        }
+        prepared.statement.reset();
+        self.accept_plan(before, &columns, prepared);
+        if has_sequence(&prepared.written)
+            && let Some(file) = &self.file
+        {
+            // They may begin anew.
+            file.queue().forget_ids();
+        }
+        // One that could not even be compiled again, for a schema that has changed, counted nothing.
+        let ran = match &result {
+            Ok(_) => true,
+            Err(error) => !error.code.is_plain() || self.sqlite().changes() != changes_before,
+        };
+        if counts && ran {
+            self.open().counters.ran_here();
+        }
+        if !self.turns.is_empty() {
+            let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
+            self.turn_written = self.turn_written.and(touches.writes);
+        }
+        match result {
+            Ok(rows) => {
+                let changes = if counts { self.sqlite().changes() } else { 0 };
+                let tally = Tally::new(changes, self.sqlite().last_insert_rowid());
+                Ok(Outcome { rows, tally })
+            }
+            Err(error) => {
+                if error.code.is_failed_sync()
+                    && let Some(file) = &self.file
+                {
+                    file.fail();
+                }
+                Err(self.describe(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Interrupts, from any thread.
+//!
+//! There are two. An *interrupt* is SQLite's: it ends what runs, and SQLite keeps it until no statement is active, so
+//! that a cursor with rows left keeps it, and all statements fail until that is read or dropped. What undoes ends such
+//! cursors, and so does not fail. A *cancellation* is ours, for who hands a connection from one caller to the next: it
+//! lasts until it is taken back, and cursors that nobody reads meanwhile go on after it.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use manyhands_sqlite as sqlite;
+
+use crate::mutex::lock;
+
+/// Interrupts what a connection does or waits for, from any thread.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    interrupt: Arc<Interrupt>,
+}
+
+impl InterruptHandle {
+    /// Ends the wait of the connection, or its running statement, with [`crate::Error::is_interrupt`]. A
+    /// request that a leader executes at this moment is not interrupted: its answer comes. Does nothing
+    /// when the connection is closed.
+    pub fn interrupt(&self) {
+        // Under the lock: a connection that is closed may soon be somebody else's.
+        if let Some(running) = &*lock(&self.interrupt.running) {
+            self.interrupt.asked.store(true, Ordering::Relaxed);
+            running.interrupt();
+        }
+    }
+
+    /// Ends what the connection does and waits for, and what it begins, with [`crate::Error::is_interrupt`], until
+    /// [`InterruptHandle::resume`]. What is short may succeed all the same. A cursor that is not read meanwhile goes
+    /// on after it.
+    pub fn cancel(&self) {
+        self.interrupt.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes back a [`InterruptHandle::cancel`], if there was one.
+    pub fn resume(&self) {
+        if self.interrupt.cancelled.swap(false, Ordering::Relaxed) {
+            self.interrupt.forget();
+        }
+    }
+}
+
+/// What a connection shares with its handles.
+#[derive(Default)]
+pub(crate) struct Interrupt {
+    asked: AtomicBool,
+    cancelled: AtomicBool,
+    /// What runs is no part of the call that was cancelled: rows of cursors that others read.
+    spares: AtomicBool,
+    check: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// `None` until a handle is made, and after the connection was closed.
+    running: Mutex<Option<sqlite::InterruptHandle>>,
+}
+
+impl Interrupt {
+    /// A handle of the connection `sqlite`.
+    pub(crate) fn handle(self: &Arc<Interrupt>, sqlite: &sqlite::Connection) -> InterruptHandle {
+        lock(&self.running).get_or_insert_with(|| sqlite.interrupt_handle());
+        InterruptHandle { interrupt: Arc::clone(self) }
+    }
+
+    /// Has `check` asked whether to end. Only the first one that is given counts.
+    pub(crate) fn set_check(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.check.set(Box::new(check));
+    }
+
+    /// Whether a statement is to end, since the check says so or by a cancellation.
+    pub(crate) fn is_checked(&self) -> bool {
+        let cancelled = self.cancelled.load(Ordering::Relaxed);
+        cancelled && !self.spares.load(Ordering::Relaxed)
+            || self.check.get().is_some_and(|check| check())
+    }
+
+    /// Whether a wait is to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        if !self.asked.load(Ordering::Relaxed) && self.is_checked() {
+            self.ask();
+        }
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// The wait of a connection that has no handle is to end.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on, or no longer, a cancellation ends nothing.
+    pub(crate) fn spare(&self, spares: bool) {
+        self.spares.store(spares, Ordering::Relaxed);
+    }
+
+    /// Whether a wait is to end, which it does then.
+    pub(crate) fn ends_wait(&self) -> bool {
+        self.is_asked() && self.forget()
+    }
+
+    /// Whether a wait was to end; a new one is not.
+    pub(crate) fn forget(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
+    }
+
+    /// The connection is closed.
+    pub(crate) fn close(&self) {
+        *lock(&self.running) = None;
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}

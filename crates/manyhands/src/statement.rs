@@ -1,0 +1,14 @@
+//! A statement: what it touches, where it runs, what is certain of it, and what its caller has seen.
+
+pub(crate) mod built_in;
+pub(crate) mod bytecode;
+pub(crate) mod cache;
+pub(crate) mod fingerprint;
+pub(crate) mod hooks;
+pub(crate) mod infallible;
+pub(crate) mod observe;
+pub(crate) mod prepared;
+pub(crate) mod rewrite;
+pub(crate) mod routing;
+pub(crate) mod rowid;
+pub(crate) mod tables;
