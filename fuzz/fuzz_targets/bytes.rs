@@ -5,5 +5,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    manyhands::fuzzing::foreign_bytes::decode(bytes);
+    manyhands::fuzzing::bytes::decode(bytes);
 });

@@ -4,7 +4,7 @@
 //! `fuzz/run.sh insert 60`; the work itself is `crates/manyhands/src/statement/rewrite/foreign_text.rs`.
 #![no_main]
 
-use manyhands::foreign_text::Tables;
+use manyhands::any_text::Tables;
 
 thread_local! {
     static TABLES: Tables = Tables::new();

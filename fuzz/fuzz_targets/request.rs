@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-use manyhands::fuzzing::foreign_request::Leader;
+use manyhands::fuzzing::request::Leader;
 
 thread_local! {
     /// Opened once: to open costs more than a round.

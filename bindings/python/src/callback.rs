@@ -102,7 +102,7 @@ impl Callback {
 
     /// Calls it as `work` does, for SQLite that cannot be told of a failure. The first exception of a statement is
     /// raised by the call that SQLite was called by; `otherwise` is the answer then, and until the statement ends.
-    pub(crate) fn run_unfailing<T>(
+    pub(crate) fn run_infallible<T>(
         &self,
         work: impl for<'py> FnOnce(&Bound<'py, PyAny>) -> PyResult<T>,
         otherwise: T,

@@ -21,7 +21,7 @@ use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
 use crate::counting::Counting;
 use crate::exit::detached;
-use crate::kept_back::Engine;
+use crate::deferred::Engine;
 use crate::options::{Arguments, Choice, Options};
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
@@ -237,7 +237,7 @@ impl Connection {
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
         let asked = self.ask(py, |engine| {
             let connection = engine.connection()?;
-            connection.settle()?;
+            connection.execute_deferred_in_turn()?;
             Ok(connection.total_changes())
         })?;
         Ok(asked.unwrap_or_else(|| self.told.total_changes.load(Ordering::Relaxed)))

@@ -88,7 +88,7 @@ impl Counted {
         engine: &mut manyhands::Connection,
         outcome: &Outcome,
     ) -> Result<Option<Counted>, Error> {
-        if !engine.is_settled() {
+        if !engine.is_executed() {
             return Ok(None);
         }
         let changes = engine.changes_of(outcome)?;

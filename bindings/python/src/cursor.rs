@@ -14,7 +14,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::connection::{Connection, lock};
 use crate::error::ProgrammingError;
 use crate::exit::Stays;
-use crate::kept_back::{Engine, Promised};
+use crate::deferred::{Engine, Promised};
 use crate::row::Description;
 use crate::rows::Shown;
 
@@ -50,7 +50,7 @@ enum Rowcount {
     Known(i64),
     /// Those of `executemany`, and what others of them have changed.
     Of(Vec<Outcome>, u64),
-    /// Of a statement that was kept back.
+    /// Of a statement that was deferred.
     Promised(Promised),
 }
 
@@ -72,7 +72,7 @@ enum Lastrowid {
     None,
     Known(i64),
     Of(Outcome),
-    /// Of a statement that was kept back.
+    /// Of a statement that was deferred.
     Promised(Promised),
 }
 
@@ -238,7 +238,7 @@ impl Cursor {
             (connection.clone_ref(py), outcome)
         };
         if outcome.get().is_none() && connection.get().check_open().is_ok() {
-            connection.get().call_engine_from_any_thread(py, Engine::settle)?;
+            connection.get().call_engine_from_any_thread(py, Engine::execute_deferred_in_turn)?;
         }
         let rowid = match connection.get().check_open() {
             Ok(()) => connection.get().call_from_any_thread(py, |engine| {
@@ -344,7 +344,7 @@ impl Cursor {
         }
     }
 
-    /// Has a statement executed that was kept back, for what it changes.
+    /// Has a statement executed that was deferred, for what it changes.
     fn learn_promised(&self, py: Python<'_>) -> PyResult<()> {
         let (connection, promised) = {
             let state = lock(&self.state);
@@ -357,7 +357,7 @@ impl Cursor {
             }
         };
         if promised.get().is_none() && connection.get().check_open().is_ok() {
-            connection.get().call_engine_from_any_thread(py, Engine::settle)?;
+            connection.get().call_engine_from_any_thread(py, Engine::execute_deferred_in_turn)?;
         }
         // Never executed, if its transaction failed.
         let outcome = promised.get().cloned();

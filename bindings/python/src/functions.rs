@@ -116,7 +116,7 @@ impl Connection {
         let callback = Callback::new(callback.clone().unbind(), self);
         self.call(py, |connection| {
             connection.create_collation(name, move |left, right| {
-                callback.run_unfailing(|callable| compare(callable, left, right), Ordering::Equal)
+                callback.run_infallible(|callable| compare(callable, left, right), Ordering::Equal)
             })
         })
     }

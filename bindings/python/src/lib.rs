@@ -16,7 +16,7 @@
 //! Each file adds its methods to `Connection`, where they belong to one.
 
 mod adapt;
-mod kept_back;
+mod deferred;
 mod connection;
 mod options;
 mod threads;

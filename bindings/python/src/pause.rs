@@ -15,10 +15,10 @@ impl Connection {
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
         self.resume();
         self.call_engine(py, |engine| {
-            let counts = engine.without_kept_back().session_counts();
+            let counts = engine.without_deferred().session_counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
             let in_transaction = engine.is_in_transaction();
-            let connection = engine.without_kept_back();
+            let connection = engine.without_deferred();
             let is_plain = connection.is_plain() && !in_transaction;
             Ok((in_transaction, connection.holds_turn(), is_plain, counts))
         })

@@ -121,7 +121,7 @@ fn reserve(counters: &[Counter; TABLES], key: u64, floor: i64) -> Option<i64> {
     // The id to give and the one to give next must both exist.
     let above = floor.checked_add(1).filter(|&id| id < i64::MAX)?;
     for attempt in 0..TRIES_MAX {
-        let Some(place) = find(counters, key).or_else(|| settle(counters, key)) else {
+        let Some(place) = find(counters, key).or_else(|| place_for(counters, key)) else {
             if attempt < PATIENCE && places(counters, key).any(Counter::is_changing) {
                 // It may become ours.
                 spin();
@@ -147,7 +147,7 @@ fn reserve(counters: &[Counter; TABLES], key: u64, floor: i64) -> Option<i64> {
 }
 
 /// Takes the first free place for `key`. Another thread may take it for the same key: then it is found.
-fn settle(counters: &[Counter; TABLES], key: u64) -> Option<&Counter> {
+fn place_for(counters: &[Counter; TABLES], key: u64) -> Option<&Counter> {
     places(counters, key).find(|place| {
         place
             .key

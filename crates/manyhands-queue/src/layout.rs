@@ -24,9 +24,9 @@
 //!          320  slot_hint        u64   where to look for a free slot, and where nobody else does
 //!          328  member_hint      u64   where to look for a free member number
 //!          336  free_waiters     u32   threads that wait for a free slot
-//!          340  free_bell        u32   futex: a slot was freed
+//!          340  free_futex        u32   futex: a slot was freed
 //!          344  full_ns          u64   when somebody last found no free slot
-//!          352  watched_until_ns u64   until when nobody need watch: one does, or there is a pause, see watch.rs
+//!          352  spin_until_ns u64   until when nobody need watch: one does, or there is a pause, see watch.rs
 //!          384  statistics       see `Statistics`
 //!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
 //!          456  held_frame       u64   up to which frame checkpoints have come since then
@@ -116,7 +116,7 @@ pub(crate) fn slot_at_place(place: usize) -> usize {
 }
 
 /// How many bells there are: a futex tells 32 sleepers apart.
-pub(crate) const BELLS: usize = SLOTS.div_ceil(u32::BITS as usize);
+pub(crate) const FUTEXES: usize = SLOTS.div_ceil(u32::BITS as usize);
 
 /// Length of the ticket ring. More than [`SLOTS`], since a cancelled request leaves its ring entry
 /// behind until the head passes it.
@@ -284,9 +284,9 @@ pub(crate) struct Hints {
     pub(crate) slot: AtomicU64,
     pub(crate) member: AtomicU64,
     pub(crate) free_waiters: AtomicU32,
-    pub(crate) free_bell: AtomicU32,
+    pub(crate) free_futex: AtomicU32,
     pub(crate) full_ns: AtomicU64,
-    pub(crate) watched_until_ns: AtomicU64,
+    pub(crate) spin_until_ns: AtomicU64,
 }
 
 /// Counters since the file was built. Written by leaders, read by anybody.
@@ -300,7 +300,7 @@ pub(crate) struct Statistics {
 
 /// What a reader keeps from being reused. Written by leaders, read by anybody.
 #[repr(C)]
-pub(crate) struct HeldBack {
+pub(crate) struct CheckpointStarvation {
     pub(crate) bytes: AtomicU64,
     pub(crate) frame: AtomicU64,
     pub(crate) since_ns: AtomicU64,
@@ -323,9 +323,9 @@ pub(crate) struct Header {
     pub(crate) batch: BatchRecord,
     pub(crate) hints: Line<Hints>,
     pub(crate) statistics: Line<Statistics>,
-    pub(crate) held_back: Line<HeldBack>,
+    pub(crate) checkpoint_starvation: Line<CheckpointStarvation>,
     pub(crate) used: Line<[AtomicU64; SLOT_WORDS]>,
-    pub(crate) bells: Line<[AtomicU32; BELLS]>,
+    pub(crate) futexes: Line<[AtomicU32; FUTEXES]>,
     pub(crate) ready: Line<Ready>,
 }
 
@@ -400,9 +400,9 @@ const _: () = {
     assert!(offset_of!(Header, batch) == 256);
     assert!(offset_of!(Header, hints) == 320);
     assert!(offset_of!(Header, statistics) == 384);
-    assert!(offset_of!(Header, held_back) == 448);
+    assert!(offset_of!(Header, checkpoint_starvation) == 448);
     assert!(offset_of!(Header, used) == 512);
-    assert!(offset_of!(Header, bells) == 768);
+    assert!(offset_of!(Header, futexes) == 768);
     assert!(offset_of!(Header, ready) == 1024);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);

@@ -85,7 +85,7 @@ pub struct LeaderInfo {
 
 /// Whether there is something to settle before leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inheritance {
+pub enum Orphan {
     /// The last leader ended in order.
     Nothing,
     /// The last leader died, or gave up, with a batch in hand.
@@ -130,7 +130,7 @@ impl Queue {
 
     /// Becomes the leader in the place of one that died, or that gave up with a batch in hand. `None`
     /// when there is no such leader. Costs a system call.
-    pub fn try_succeed(self: &Arc<Queue>, label: &str) -> Option<Lead> {
+    pub fn try_take_over(self: &Arc<Queue>, label: &str) -> Option<Lead> {
         let held = self.plausible_leader_word()?;
         let vacant = match held.holder() {
             Some(holder) => !self.region.lives(holder) || planted("rob-the-leader"),
@@ -239,8 +239,8 @@ impl Lead {
     }
 
     /// Whether [`Lead::unresolved`] must be asked first.
-    pub fn inheritance(&self) -> Inheritance {
-        if self.word.unresolved() { Inheritance::Batch } else { Inheritance::Nothing }
+    pub fn orphan(&self) -> Orphan {
+        if self.word.unresolved() { Orphan::Batch } else { Orphan::Nothing }
     }
 
     /// Settles the batch that the last leader left: its requests are answered, if it was committed, and
@@ -293,7 +293,7 @@ impl Lead {
 
     /// Opens a batch: from here to [`Lead::end_batch`] a death leaves it unresolved.
     pub fn begin_batch(&mut self) {
-        assert!(!self.in_batch && self.inheritance() == Inheritance::Nothing);
+        assert!(!self.in_batch && self.orphan() == Orphan::Nothing);
         let record = &self.queue.region.shared().header.batch;
         record.batch.fetch_add(1, Ordering::Release);
         self.in_batch = true;
@@ -319,8 +319,7 @@ impl Lead {
                 return Some(Entry { ticket, kind, slot, word });
             }
             // The head stays before a batch whose fate is open: `resolve` looks for it from there.
-            if !self.in_batch && self.inheritance() == Inheritance::Nothing && ticket == self.head()
-            {
+            if !self.in_batch && self.orphan() == Orphan::Nothing && ticket == self.head() {
                 shared.header.head.0.store(ticket.next().0, Ordering::Release);
             }
             ticket = ticket.next();
@@ -519,7 +518,7 @@ impl Lead {
         self.ended = true;
         // Passes what is gone, so that the look below is short.
         let _ = self.next(None);
-        let unresolved = self.in_batch || self.inheritance() == Inheritance::Batch;
+        let unresolved = self.in_batch || self.orphan() == Orphan::Batch;
         self.change_word(self.word.freed(unresolved));
         // Either who publishes now sees the place free, or we see its entry below: see wait.rs.
         fence(Ordering::SeqCst);

@@ -38,10 +38,10 @@ mod leader;
 mod fate;
 mod recent;
 mod ids;
-mod held_back;
+mod checkpoint_starvation;
 mod predictions;
 mod wait;
-mod watch;
+mod spin;
 #[cfg(not(any(loom, shuttle)))]
 mod fork;
 mod clock;
@@ -52,12 +52,12 @@ mod planted;
 mod model;
 
 pub use block::{REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
+pub use checkpoint_starvation::MemberInfo;
 pub use clock::Deadline;
 pub use fate::{CommitFrame, Fate, Unresolved};
-pub use held_back::MemberInfo;
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
-pub use leader::{Entry, Inheritance, Lead, LeaderInfo};
+pub use leader::{Entry, Lead, LeaderInfo, Orphan};
 pub use planted::planted;
 pub use predictions::{Became, Prediction};
 pub use published::{Published, Stage};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::clock::Deadline;
 use crate::fate::Unresolved;
-use crate::leader::{Inheritance, Lead};
+use crate::leader::{Lead, Orphan};
 use crate::published::{Published, Stage};
 use crate::queue::{Kind, Queue};
 #[cfg(loom)]
@@ -34,7 +34,7 @@ fn publish(queue: &Arc<Queue>, request: u8, executed: &impl Fn(u8)) -> Published
         match claim.publish(Kind::Request, "") {
             Ok(published) => return published,
             // The ring is full of answered requests, until a leader passes them.
-            Err(_) => match queue.try_lead("").or_else(|| queue.try_succeed("")) {
+            Err(_) => match queue.try_lead("").or_else(|| queue.try_take_over("")) {
                 Some(lead) => serve(lead, executed),
                 None => crate::sync::spin(),
             },
@@ -43,7 +43,7 @@ fn publish(queue: &Arc<Queue>, request: u8, executed: &impl Fn(u8)) -> Published
 }
 
 /// Waits for the answer, and leads whenever nobody does. `executed` is told of each execution.
-fn settle(queue: &Arc<Queue>, published: Published, executed: &impl Fn(u8)) -> u8 {
+fn await_answer(queue: &Arc<Queue>, published: Published, executed: &impl Fn(u8)) -> u8 {
     loop {
         match published.stage() {
             Stage::Answered => return published.into_answer().expect("sound memory")[0],
@@ -62,7 +62,7 @@ fn settle(queue: &Arc<Queue>, published: Published, executed: &impl Fn(u8)) -> u
 
 /// Serves what waits, one batch. Whoever comes later leads itself.
 fn serve(mut lead: Lead, executed: &impl Fn(u8)) {
-    if lead.inheritance() == Inheritance::Batch {
+    if lead.orphan() == Orphan::Batch {
         let committed = lead.unresolved() == Unresolved::Sealed;
         lead.resolve(committed);
     }
@@ -119,7 +119,7 @@ mod every_interleaving {
                         count[usize::from(request)].fetch_add(1, Ordering::Relaxed);
                     };
                     let published = claim.publish(Kind::Request, "").expect("room in the ring");
-                    assert_eq!(settle(&queue, published, &executed), member as u8 + 100);
+                    assert_eq!(await_answer(&queue, published, &executed), member as u8 + 100);
                 }
             };
             let (first, second) = (client(0), client(1));
@@ -172,7 +172,7 @@ mod every_interleaving {
                 count.get()
             });
             let withdrawn = published.withdraw();
-            let answer = (!withdrawn).then(|| settle(&client, published, &|_| ()));
+            let answer = (!withdrawn).then(|| await_answer(&client, published, &|_| ()));
             let taken = taking.join().expect("the leader ends");
             assert_eq!(taken, usize::from(!withdrawn));
             assert_eq!(answer, (!withdrawn).then_some(107));
@@ -189,7 +189,7 @@ mod every_interleaving {
             let lead = leader.try_lead("").expect("nobody leads");
             let releasing = thread::spawn(move || lead.release());
             let published = publish(&client, 7, &nobody);
-            assert_eq!(settle(&client, published, &|_| ()), 107);
+            assert_eq!(await_answer(&client, published, &|_| ()), 107);
             releasing.join().expect("released");
         });
     }
@@ -245,14 +245,16 @@ mod every_interleaving {
             // Death runs no destructors.
             core::mem::forget(lead);
             memory.kill(2);
-            let succeed = |queue: Arc<Queue>, published: Published| {
-                if let Some(lead) = queue.try_succeed("") {
+            let take_over = |queue: Arc<Queue>, published: Published| {
+                if let Some(lead) = queue.try_take_over("") {
                     serve(lead, &|_| panic!("a committed request is executed again"));
                 }
-                settle(&queue, published, &|_| panic!("a committed request is executed again"))
+                await_answer(&queue, published, &|_| {
+                    panic!("a committed request is executed again")
+                })
             };
-            let other = thread::spawn(move || succeed(two, second));
-            assert_eq!(succeed(one, first), 101);
+            let other = thread::spawn(move || take_over(two, second));
+            assert_eq!(take_over(one, first), 101);
             assert_eq!(other.join().expect("the other client ends"), 102);
         });
     }
@@ -383,11 +385,11 @@ mod random_schedules {
     #[test]
     fn everybody_is_answered_though_the_leader_dies() {
         for sealed in [false, true] {
-            shuttle::check_random(move || die_and_succeed(sealed), SCHEDULES);
+            shuttle::check_random(move || die_and_take_over(sealed), SCHEDULES);
         }
     }
 
-    fn die_and_succeed(sealed: bool) {
+    fn die_and_take_over(sealed: bool) {
         const CLIENTS: u8 = 5;
         let memory = Memory::new();
         let dead = join(&memory, 3);
@@ -413,7 +415,7 @@ mod random_schedules {
                                 break published.into_answer().expect("sound memory")[0];
                             }
                             Stage::Executing | Stage::Waiting => {
-                                let lead = queue.try_lead("").or_else(|| queue.try_succeed(""));
+                                let lead = queue.try_lead("").or_else(|| queue.try_take_over(""));
                                 match lead {
                                     Some(lead) => serve(lead, &executed),
                                     None => thread::yield_now(),
@@ -471,7 +473,7 @@ mod random_schedules {
                                 count.fetch_add(1, Ordering::Relaxed);
                             };
                             let published = publish(&queue, client, &executed);
-                            assert_eq!(settle(&queue, published, &executed), client + 100);
+                            assert_eq!(await_answer(&queue, published, &executed), client + 100);
                         })
                     })
                     .collect();

@@ -137,12 +137,12 @@ impl Queue {
             }
             // And if we die while we are counted? Others ring a bell that nobody hears.
             hints.free_waiters.fetch_add(1, Ordering::Relaxed);
-            let bell = hints.free_bell.load(Ordering::Acquire);
+            let futex = hints.free_futex.load(Ordering::Acquire);
             // Either we see the slot free, or who frees it sees us waiting: see `free`.
             fence(Ordering::SeqCst);
             slot = self.claim_free();
             if slot.is_none() {
-                wait::sleep(&hints.free_bell, u32::MAX, bell, deadline.or_after(RECLAIM_EVERY));
+                wait::sleep(&hints.free_futex, u32::MAX, futex, deadline.or_after(RECLAIM_EVERY));
                 slot = self.claim_free();
             }
             hints.free_waiters.fetch_sub(1, Ordering::Relaxed);
@@ -249,8 +249,8 @@ impl Queue {
             self.mark_free(slot);
         }
         if freed && hints.free_waiters.load(Ordering::Relaxed) != 0 {
-            hints.free_bell.fetch_add(1, Ordering::Release);
-            wait::wake_one(&hints.free_bell);
+            hints.free_futex.fetch_add(1, Ordering::Release);
+            wait::wake_one(&hints.free_futex);
         }
         freed
     }

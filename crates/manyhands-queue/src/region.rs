@@ -28,7 +28,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use manyhands_sigbus::{Healing, Watch};
+use manyhands_sigbus::{FaultGuard, Healing};
 
 use self::build::{build, bytes_of, complete, write_zeros};
 use self::file_system::{refuse_network, refuse_unfit};
@@ -61,7 +61,7 @@ const RETIRED_AT: u64 = 40;
 pub(crate) struct Region {
     shared: NonNull<Shared>,
     /// For the case that somebody truncates the file; taken before the mapping goes.
-    watch: Option<Watch>,
+    guard: Option<FaultGuard>,
     /// Carries the locks. Never mapped: a mapping keeps its open file alive, and a forked child inherits
     /// mappings, so that its parent's locks would outlive the parent.
     file: MemberFile,
@@ -169,12 +169,12 @@ impl Region {
         let metadata = file.metadata().map_err(system("look at"))?;
         // SAFETY: the mapping is this region's, and its users hold atomics, for which any bits are valid. Zeros
         // are not sound (they have no magic word), so the member leaves for a new file as soon as it next looks.
-        let watch = unsafe {
-            manyhands_sigbus::watch(shared.as_ptr() as usize, FILE_BYTES, Healing::Mapping)
+        let guard = unsafe {
+            manyhands_sigbus::guard(shared.as_ptr() as usize, FILE_BYTES, Healing::Mapping)
         };
         let mut region = Region {
             shared,
-            watch,
+            guard,
             file,
             path: path.to_path_buf(),
             device: metadata.dev(),
@@ -343,7 +343,7 @@ impl Drop for Region {
         if !self.is_lost() {
             self.leave();
         }
-        drop(self.watch.take());
+        drop(self.guard.take());
         // SAFETY: the mapping was made by `map` with this length, and nobody can use it any more.
         unsafe { libc::munmap(self.shared.as_ptr().cast(), FILE_BYTES) };
         // The locks go with `file`.

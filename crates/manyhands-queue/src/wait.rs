@@ -10,7 +10,7 @@
 //! woken could take the processor from the leader, which had not called the others yet, while another processor had
 //! nothing to do. They are not in a row: slots are taken from many places (`free_slots.rs`), the first of each first.
 //!
-//! Before it sleeps, a waiter may watch for a moment: `watch.rs`.
+//! Before it sleeps, a waiter may watch for a moment: `spin.rs`.
 
 #[cfg(not(any(loom, shuttle)))]
 use core::num::NonZeroU32;
@@ -20,16 +20,16 @@ use core::time::Duration;
 use rustix::thread::futex;
 
 use crate::clock::Deadline;
-use crate::layout::{BELLS, RING};
+use crate::layout::{FUTEXES, RING};
 use crate::planted::planted;
 use crate::published::{Published, Stage};
 use crate::queue::{Kind, Queue};
 use crate::slot::SlotState;
+use crate::spin::spin_until_changed;
 #[cfg(any(loom, shuttle))]
 use crate::sync::spin;
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::ticket;
-use crate::watch::watch;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +53,21 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
             || matches!(stage, Stage::Answered | Stage::PassedOver | Stage::Gone)
             || stage != Stage::Executing && queue.invites(published.slot)
     };
-    if watch(&queue.region.shared().header.hints.0.watched_until_ns, &changed) {
+    if spin_until_changed(&queue.region.shared().header.hints.0.spin_until_ns, &changed) {
         return Waited::Changed;
     }
-    let (bell, bit) = (queue.bell(published.slot), bit_of(published.slot));
+    let (futex, bit) = (queue.futex(published.slot), bit_of(published.slot));
     let until = deadline.or_after(patience);
     slot.sleeping.store(1, Ordering::Relaxed);
     fence(Ordering::SeqCst);
     let mut slept = Slept::RungBefore;
     while slept == Slept::RungBefore {
         // Acquire: who sees that it was rung sees why. If that was for others, it is slept on once more.
-        let seen = bell.load(Ordering::Acquire);
+        let seen = futex.load(Ordering::Acquire);
         if changed() || until.has_passed() {
             break;
         }
-        slept = sleep(bell, bit, seen, until);
+        slept = sleep(futex, bit, seen, until);
     }
     slot.sleeping.store(0, Ordering::Relaxed);
     if slept == Slept::Woken || changed() {
@@ -81,12 +81,12 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
 
 /// A slot's bit on its bell.
 fn bit_of(slot: usize) -> u32 {
-    1 << (slot / BELLS)
+    1 << (slot / FUTEXES)
 }
 
 impl Queue {
-    fn bell(&self, slot: usize) -> &AtomicU32 {
-        &self.region.shared().header.bells.0[slot % BELLS]
+    fn futex(&self, slot: usize) -> &AtomicU32 {
+        &self.region.shared().header.futexes.0[slot % FUTEXES]
     }
 
     /// Wakes the owners of these slots, if they may sleep.
@@ -95,16 +95,16 @@ impl Queue {
         if planted("sleep-for-ever") {
             return;
         }
-        let mut bits = [0; BELLS];
+        let mut bits = [0; FUTEXES];
         for slot in slots {
             if self.slot(slot).sleeping.load(Ordering::Relaxed) != 0 {
-                bits[slot % BELLS] |= bit_of(slot);
+                bits[slot % FUTEXES] |= bit_of(slot);
             }
         }
-        for (bell, bits) in self.region.shared().header.bells.0.iter().zip(bits) {
+        for (futex, bits) in self.region.shared().header.futexes.0.iter().zip(bits) {
             if bits != 0 {
-                bell.fetch_add(1, Ordering::Release);
-                wake(bell, bits);
+                futex.fetch_add(1, Ordering::Release);
+                wake(futex, bits);
             }
         }
     }
@@ -151,36 +151,36 @@ pub(crate) enum Slept {
     Ended,
 }
 
-/// Sleeps while `bell` is `seen`, until somebody wakes those with one of these `bits`, or the deadline passes.
+/// Sleeps while `futex` is `seen`, until somebody wakes those with one of these `bits`, or the deadline passes.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn sleep(bell: &AtomicU32, bits: u32, seen: u32, deadline: Deadline) -> Slept {
+pub(crate) fn sleep(futex: &AtomicU32, bits: u32, seen: u32, deadline: Deadline) -> Slept {
     let asleep = planted("sleep-for-ever");
     let until = if asleep { deadline.extended(Duration::from_secs(3600)) } else { deadline };
     let Some(bits) = NonZeroU32::new(bits) else { return Slept::Ended };
     let flags = futex::Flags::empty();
-    match futex::wait_bitset(bell, flags, seen, Some(&until.to_timespec()), bits) {
+    match futex::wait_bitset(futex, flags, seen, Some(&until.to_timespec()), bits) {
         Ok(()) => Slept::Woken,
         Err(rustix::io::Errno::AGAIN) => Slept::RungBefore,
         Err(_) => Slept::Ended,
     }
 }
 
-/// Wakes all that sleep on `bell` with one of these `bits`.
+/// Wakes all that sleep on `futex` with one of these `bits`.
 #[cfg(not(any(loom, shuttle)))]
-fn wake(bell: &AtomicU32, bits: u32) {
+fn wake(futex: &AtomicU32, bits: u32) {
     let Some(bits) = NonZeroU32::new(bits) else { return };
-    let _ = futex::wake_bitset(bell, futex::Flags::empty(), i32::MAX.cast_unsigned(), bits);
+    let _ = futex::wake_bitset(futex, futex::Flags::empty(), i32::MAX.cast_unsigned(), bits);
 }
 
-/// Wakes one sleeper on `bell`, whatever its bits.
+/// Wakes one sleeper on `futex`, whatever its bits.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn wake_one(bell: &AtomicU32) {
-    let _ = futex::wake(bell, futex::Flags::empty(), 1);
+pub(crate) fn wake_one(futex: &AtomicU32) {
+    let _ = futex::wake(futex, futex::Flags::empty(), 1);
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn sleep(bell: &AtomicU32, _bits: u32, seen: u32, _deadline: Deadline) -> Slept {
-    while bell.load(Ordering::Acquire) == seen {
+pub(crate) fn sleep(futex: &AtomicU32, _bits: u32, seen: u32, _deadline: Deadline) -> Slept {
+    while futex.load(Ordering::Acquire) == seen {
         spin();
     }
     Slept::Woken

@@ -1,9 +1,9 @@
 //! Mapped files that somebody truncates: the next access to a page behind the new end raises SIGBUS, which
 //! would kill the host program.
 //!
-//! So the first [`watch`] installs a handler. For a fault inside a mapping that is watched it puts other memory in
+//! So the first [`guard`] installs a handler. For a fault inside a mapping that is watched it puts other memory in
 //! its place, as [`Healing`] says, and lets the access go on; what was mapped there is lost to this process, and
-//! [`Watch::has_failed`] says so from then on. Any other fault goes to the handler that was there before, or
+//! [`FaultGuard::has_failed`] says so from then on. Any other fault goes to the handler that was there before, or
 //! kills the process as it would have.
 
 use core::ffi::{c_int, c_void};
@@ -64,19 +64,19 @@ static PAGE: AtomicUsize = AtomicUsize::new(0);
 static EARLIER: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
 static EARLIER_TAKES_INFO: AtomicUsize = AtomicUsize::new(0);
 
-/// Watches over a mapping until it is dropped, which must be before the mapping goes.
+/// Guards over a mapping until it is dropped, which must be before the mapping goes.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FaultGuard {
     place: usize,
 }
 
-/// Watches over the mapping of `bytes` bytes at `address`, both multiples of a page. `None` when too many
+/// Guards over the mapping of `bytes` bytes at `address`, both multiples of a page. `None` when too many
 /// others are watched: this one is not protected then.
 ///
 /// # Safety
 /// The mapping is the caller's, and any bits are valid there, from one moment to the next. With [`Healing::Page`] the
 /// descriptor stays open, and of this file, until the watch is dropped.
-pub unsafe fn watch(address: usize, bytes: usize, healing: Healing) -> Option<Watch> {
+pub unsafe fn guard(address: usize, bytes: usize, healing: Healing) -> Option<FaultGuard> {
     install();
     let is_free = |place: &Place| {
         place.address.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -92,17 +92,17 @@ pub unsafe fn watch(address: usize, bytes: usize, healing: Healing) -> Option<Wa
     place.descriptor.store(descriptor, Ordering::Relaxed);
     place.failed.store(false, Ordering::Relaxed);
     place.address.store(address, Ordering::Release);
-    Some(Watch { place: found })
+    Some(FaultGuard { place: found })
 }
 
-impl Watch {
+impl FaultGuard {
     /// True when a page of the mapping was not there: it does not follow the file any more.
     pub fn has_failed(&self) -> bool {
         PLACES[self.place].failed.load(Ordering::Acquire)
     }
 }
 
-impl Drop for Watch {
+impl Drop for FaultGuard {
     fn drop(&mut self) {
         PLACES[self.place].address.store(0, Ordering::Release);
     }

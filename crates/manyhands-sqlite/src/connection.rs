@@ -356,7 +356,7 @@ impl Connection {
 
     /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
     pub fn wal_index(&self) -> Option<WalIndexHeader> {
-        self.fork_status().live
+        self.speculation_status().live
     }
 
     /// The header of the frame that starts at `offset` of the -wal file; `None` when the file ends before it.

@@ -30,7 +30,7 @@ impl SessionCounters {
 
     /// Starts counting for a new session on a connection that has counted so much so far.
     pub fn begin_anew(&self, total_here: i64) {
-        self.impersonate(0, 0, total_here);
+        self.set_counters(0, 0, total_here);
     }
 
     /// Goes on counting for a session that has counted so much elsewhere: the statements that come run
@@ -38,7 +38,7 @@ impl SessionCounters {
     ///
     /// As after a statement elsewhere, `changes` holds until a statement here has counted a row, or
     /// [`SessionCounters::ran_here`] tells of one.
-    pub fn impersonate(&self, changes: i64, total_changes: i64, total_here: i64) {
+    pub fn set_counters(&self, changes: i64, total_changes: i64, total_here: i64) {
         self.total.store(0, Ordering::Relaxed);
         // What comes through shared memory may be any number.
         self.ran_elsewhere(changes, total_changes.wrapping_sub(total_here), total_here);

@@ -22,8 +22,8 @@ mod blob;
 mod backup;
 mod pinned;
 pub mod vfs;
-mod fork_vfs;
-mod fork_control;
+mod speculative_vfs;
+mod speculation;
 mod wal_index;
 mod wal_file;
 mod wal_appends;
@@ -45,11 +45,11 @@ pub use connection::{
     CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Transaction,
 };
 pub use error::{Code, Error};
-pub use fork_vfs::{ForkStatus, Promotion};
 pub use functions::SessionCounters;
 pub use handle::Held;
 pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
+pub use speculative_vfs::{Promotion, SpeculationStatus};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef, real_as_text};
 pub use wal_index::{CheckpointInfo, READ_MARKS, WalIndexHeader};

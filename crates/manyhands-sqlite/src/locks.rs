@@ -129,7 +129,7 @@ pub(crate) fn canonical_of(descriptor: RawFd) -> Option<RawFd> {
 
 /// A connection of a stock SQLite copy, in this process or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignConnection {
+pub struct ExternalConnection {
     /// Its process, or `None` when the kernel names none (another pid namespace, another machine).
     pub pid: Option<i32>,
 }
@@ -140,10 +140,10 @@ pub struct ForeignConnection {
 /// A connection in WAL mode holds SHARED from its first read until it closes; in rollback mode only
 /// while it reads or writes. `None` also when our copy has not opened the database. One system
 /// call; never waits for a lock.
-pub fn foreign_connection(device: u64, inode: u64) -> Option<ForeignConnection> {
+pub fn external_connection(device: u64, inode: u64) -> Option<ExternalConnection> {
     let conflict = descriptor_table::lock()
         .first_conflict(FileIdentity { device, inode }, ByteRange::FOREIGN_ONLY)?;
-    Some(ForeignConnection { pid: conflict.pid() })
+    Some(ExternalConnection { pid: conflict.pid() })
 }
 
 /// Who holds a lock on one byte of a managed file.
@@ -153,7 +153,7 @@ pub struct Holder {
     /// of ours.
     pub pid: Option<i32>,
     /// True for a stock copy, in this process or another; false for our copy in another process.
-    pub foreign: bool,
+    pub external: bool,
 }
 
 /// Looks for a lock, of any kind, that somebody else holds on `byte` of the file with this device
@@ -165,7 +165,7 @@ pub fn holder(device: u64, inode: u64, byte: i64) -> Option<Holder> {
     let range = ByteRange { start: byte, length: 1 };
     let conflict =
         descriptor_table::lock().first_conflict(FileIdentity { device, inode }, range)?;
-    Some(Holder { pid: conflict.pid(), foreign: conflict.is_foreign() })
+    Some(Holder { pid: conflict.pid(), external: conflict.is_external() })
 }
 
 /// True while our copy has this file open, so that [`holder`] can tell.

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
 
-use manyhands_sigbus::{Healing, Watch};
+use manyhands_sigbus::{FaultGuard, Healing};
 
 use crate::locks::{self, FileIdentity};
 use crate::planted::planted;
@@ -62,7 +62,7 @@ struct MappedFile {
     address: usize,
     descriptor: Kept,
     /// `None` only while it is dropped.
-    watch: Option<Watch>,
+    guard: Option<FaultGuard>,
 }
 
 /// A descriptor that stays as long as the mapping.
@@ -134,23 +134,23 @@ impl MappedFile {
         let address = address as usize;
         // SAFETY: the mapping is this one's, for reading. The descriptor stays open as long as there is a connection that
         // has the mapping, and each lets that go before it closes.
-        let watch = unsafe {
+        let guard = unsafe {
             let healing = Healing::Page { descriptor: descriptor.raw() };
-            manyhands_sigbus::watch(address, WINDOW_BYTES as usize, healing)
+            manyhands_sigbus::guard(address, WINDOW_BYTES as usize, healing)
         };
-        let is_watched = watch.is_some();
-        let mapped = MappedFile { address, descriptor, watch };
-        is_watched.then_some(mapped)
+        let is_guarded = guard.is_some();
+        let mapped = MappedFile { address, descriptor, guard };
+        is_guarded.then_some(mapped)
     }
 
     fn has_failed(&self) -> bool {
-        self.watch.as_ref().is_some_and(Watch::has_failed)
+        self.guard.as_ref().is_some_and(FaultGuard::has_failed)
     }
 }
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        drop(self.watch.take());
+        drop(self.guard.take());
         // SAFETY: mapped by `new` with this length; no connection has a page of it any more.
         unsafe { libc::munmap(self.address as *mut c_void, WINDOW_BYTES as usize) };
     }

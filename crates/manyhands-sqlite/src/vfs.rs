@@ -1,4 +1,4 @@
-//! The VFS shim: SQLite's own unix VFS, watched, and the way in for the fork (`fork_vfs`).
+//! The VFS shim: SQLite's own unix VFS, watched, and the way in for the speculative transaction (`speculative_vfs`).
 //!
 //! The shim changes nothing that SQLite does, but for the clock under a [`pin`](crate::pin), for the number of system
 //! calls with which the -wal file is written (`wal_appends`), for where pages are read (`mapped_file`) and for the time at which what a checkpoint writes goes
@@ -17,7 +17,7 @@
 //!    lock and overwrite the frame.
 //! 5. [`CommitStage::Sealed`]: both copies are written, and SQLite is about to give the write lock back. Until
 //!    then nobody can write, or restart the WAL: the transaction stays, also if its process dies now. That goes
-//!    for the shared page itself, so a connection that is observed is never armed (`fork_vfs`).
+//!    for the shared page itself, so a connection that is observed is never armed (`speculative_vfs`).
 //!
 //! What always holds: a stage is told only between the commit frame and the end of its transaction;
 //! any error, lock or unlock forgets a frame that was announced. And when SQLite gives the write lock back
@@ -37,11 +37,11 @@ use libsqlite3_sys as ffi;
 
 use crate::Error;
 use crate::backfill::{self, Backfill};
-use crate::fork_control;
-use crate::fork_vfs::{Fork, LockAnswer, WRITE_LOCK};
 use crate::mapped_file::{Status, View};
 use crate::planted::planted;
 use crate::real_file::RealFile;
+use crate::speculation;
+use crate::speculative_vfs::{LockAnswer, Speculation, WRITE_LOCK};
 use crate::unpublished::{Unpublished, is_commit};
 use crate::wal_appends::Appends;
 
@@ -126,7 +126,7 @@ struct ShimFile {
     /// What is read of it without a system call.
     view: View,
     /// Of a database file: its view of the wal-index, and the transaction that writes on a snapshot.
-    fork: Fork,
+    fork: Speculation,
     /// Of a database file: the write lock is held, and SQLite has not asked for it yet.
     locked_ahead: bool,
     /// Of a database file: what the checkpoint that runs has written of it.
@@ -243,7 +243,7 @@ unsafe extern "C" fn open(
         published: false,
         unpublished: Unpublished::default(),
         view: View::default(),
-        fork: Fork::default(),
+        fork: Speculation::default(),
         backfill: None,
         locked_ahead: false,
         gentle: false,
@@ -334,8 +334,8 @@ pub(crate) fn flush(file: *mut ffi::sqlite3_file) -> c_int {
     shim(file).appends.flush(&real)
 }
 
-/// The fork's part of a database file that SQLite passes to one of [`METHODS`].
-pub(crate) fn fork_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Fork {
+/// The speculative transaction's part of a database file that SQLite passes to one of [`METHODS`].
+pub(crate) fn speculation_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Speculation {
     &mut shim(file).fork
 }
 
@@ -344,7 +344,7 @@ fn view_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut View {
     if shim(file).is_wal() { &mut main_of(shim(file)).view } else { &mut shim(file).view }
 }
 
-/// Takes or gives back the real write lock, without the fork's say.
+/// Takes or gives back the real write lock, without the speculative transaction's say.
 pub(crate) fn lock_really(file: *mut ffi::sqlite3_file, flags: c_int) -> bool {
     pass!(file, xShmLock, WRITE_LOCK, 1, flags | ffi::SQLITE_SHM_EXCLUSIVE) == ffi::SQLITE_OK
 }
@@ -546,8 +546,8 @@ unsafe extern "C" fn file_control(
             ffi::SQLITE_OK
         }
         CONTROL_FORK => {
-            // SAFETY: only `fork_control` uses this number, with an argument of its own.
-            unsafe { fork_control::answer(file, argument) };
+            // SAFETY: only `speculation` uses this number, with an argument of its own.
+            unsafe { speculation::answer(file, argument) };
             ffi::SQLITE_OK
         }
         CONTROL_BE_GENTLE => {

@@ -9,7 +9,7 @@
 //! To replace a page costs more than a small transaction, and the processors that run the process's
 //! other threads are interrupted for it. So a page that became private stays so for a while: it is made like the
 //! shared one whenever SQLite has taken a lock ([`View::refresh`]), and the shared one like it before
-//! SQLite gives the write lock back ([`View::publish`]). Only who forks no more, and what is rare, a checkpoint, a
+//! SQLite gives the write lock back ([`View::publish`]). Only who speculates no more, and what is rare, a checkpoint, a
 //! restart or a recovery of the WAL, works on the shared page itself.
 //!
 //! What always holds: the view has the live memory's content, but for a private first page: that has

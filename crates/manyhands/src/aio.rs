@@ -31,7 +31,7 @@
 //! A task never waits inside a poll: no SQLite, no sync, no futex. A write that any connection can execute
 //! is encoded by its task and goes straight into the shared-memory queue; one thread, the `writer`, waits
 //! for the oldest of them, leads when nobody does, and hands out the answers. Everything else is a job for a
-//! `lane`: a few threads with a connection each. What a task can wait for is a oneshot channel, so any
+//! `worker_pool`: a few threads with a connection each. What a task can wait for is a oneshot channel, so any
 //! executor will do, and a runtime that shuts down takes nothing with it that is not given up in order.
 //!
 //! The threads are our own, and not a runtime's blocking threads: these are many, are shared with other
@@ -56,7 +56,7 @@
 
 mod call;
 mod known;
-mod lane;
+mod worker_pool;
 mod writer;
 mod transaction;
 
@@ -108,7 +108,7 @@ impl AsyncDatabase {
     /// See [`Database::open`] and [`Database::tokio`].
     pub async fn open(path: impl AsRef<Path>) -> Result<AsyncDatabase, Error> {
         let path = path.as_ref().to_path_buf();
-        lane::once(move || Database::open(path)?.tokio()).await
+        worker_pool::once(move || Database::open(path)?.tokio()).await
     }
 
     /// Executes one statement, to its end; see [`crate::Connection::execute`]. Each call is a session of

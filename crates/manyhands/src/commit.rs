@@ -3,9 +3,9 @@
 pub(crate) mod authority;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
-pub(crate) mod client;
+pub(crate) mod queue_client;
 pub(crate) mod contention;
-pub(crate) mod courtesy;
+pub(crate) mod external_writers;
 pub(crate) mod execute;
 pub(crate) mod executor;
 pub(crate) mod file;

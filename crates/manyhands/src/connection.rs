@@ -84,7 +84,7 @@ pub struct Connection {
     pub(crate) turn_taken: Instant,
     /// The tables that were written in them.
     pub(crate) turn_written: TableSet,
-    /// The open transaction, while it is on a fork.
+    /// The open transaction, while it is speculative.
     pub(crate) optimistic: Option<Box<Optimistic>>,
     /// An empty log, with the memory of one before.
     pub(crate) log_memory: Log,
@@ -115,9 +115,9 @@ pub struct Connection {
     pub(crate) synchronous: SynchronousLevels,
     pub(crate) own_answers: OwnAnswers,
     /// Other connections would execute this session's writes differently: it executes them itself.
-    pub(crate) particular: bool,
+    pub(crate) connection_local: bool,
     /// Nothing was changed that the next user of the connection would notice.
-    pub(crate) as_new: bool,
+    pub(crate) pristine: bool,
     pub(crate) additions: Additions,
     pub(crate) interrupt: Arc<Interrupt>,
 }
@@ -155,8 +155,8 @@ impl Connection {
             session,
             synchronous: SynchronousLevels::default(),
             own_answers: OwnAnswers::default(),
-            particular: false,
-            as_new: true,
+            connection_local: false,
+            pristine: true,
             additions: Additions::default(),
             interrupt,
         }
@@ -305,7 +305,7 @@ impl Connection {
         self.guarded &= failed || !self.is_autocommit();
     }
 
-    /// SQLite may have ended the transaction by itself, for an error: then its fork and its turn end too.
+    /// SQLite may have ended the transaction by itself, for an error: then its speculation and its turn end too.
     pub(crate) fn end_with_transaction(&mut self) {
         if self.sqlite().is_autocommit() {
             if let Some(ended) = self.end_optimistic() {
@@ -343,13 +343,13 @@ impl Connection {
             self.checkpoint_before_snapshot(prepared, values)
         } else if self.optimistic.is_some() {
             self.notice_names(&prepared.facts);
-            self.carry_out_on_fork(prepared, values)
+            self.carry_out_speculatively(prepared, values)
         } else {
             self.carry_out_here(prepared, values)
         }
     }
 
-    /// Executes a statement outside a transaction, in one that holds its turn, or in a fork if it leaves
+    /// Executes a statement outside a transaction, in one that holds its turn, or in a speculative transaction if it leaves
     /// no trace in the database.
     pub(crate) fn carry_out_here(
         &mut self,
@@ -458,7 +458,7 @@ impl Drop for Connection {
         self.roll_back_here();
         let _own = self.own_statements();
         if self.optimistic.take().is_some() && self.is_autocommit() {
-            self.sqlite().arm_fork(false);
+            self.sqlite().arm_speculation(false);
         }
         self.release_turns();
         if self.restore_durability()

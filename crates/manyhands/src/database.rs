@@ -93,7 +93,7 @@ impl Database {
         }
         let label = &builder.settings.label;
         if let Some(file) = database.file.as_ref().filter(|_| !label.is_empty()) {
-            file.queue().introduce(label);
+            file.queue().register_label(label);
         }
         Ok(database)
     }
@@ -105,7 +105,7 @@ impl Database {
         if path.as_os_str().is_empty() || connection.is_read_only() {
             return Ok(None);
         }
-        if !connection.is_watched() {
+        if !connection.is_ours() {
             return Err(Error::refused(
                 "the URI chooses a VFS, and a database that many write has one of its own: leave out \
                  `vfs=`, or add `mode=ro` to read only",

@@ -75,10 +75,10 @@ pub use options::{Durability, Journal, TransactionMode};
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
 pub use session::interrupt::InterruptHandle;
-pub use statement::infallible::Foreseen;
+pub use statement::infallible::InfallibleWrite;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
-pub use statement::rewrite::foreign_text;
+pub use statement::rewrite::any_text;
 pub use statistics::Statistics;
 
 /// The values for a statement's parameters: `params![1, "two", 3.0]`, each anything that

@@ -74,10 +74,10 @@ pub(crate) const BUSY_TRIES: u32 = 32;
 /// See [`BUSY_TRIES`].
 pub(crate) const BUSY_TRIES_FOR: Duration = Duration::from_millis(50);
 
-/// The largest values that a statement is kept back with until its transaction commits.
-pub(crate) const CERTAIN_BYTES_MAX: usize = 64 << 10;
+/// The largest values that a statement is deferred with until its transaction commits.
+pub(crate) const INFALLIBLE_BYTES_MAX: usize = 64 << 10;
 
-/// How many statements a transaction keeps back at most: one with so many loads in bulk, and may then need its turn.
+/// How many statements a transaction defers at most: one with so many loads in bulk, and may then need its turn.
 pub(crate) const KEPT_BACK_MAX: usize = 1000;
 
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
@@ -146,7 +146,7 @@ pub(crate) const COURTESY_QUIET: Duration = Duration::from_micros(500);
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;
 
-/// How many times the memory of a fork the rows may take that a cursor has not shown yet when its
+/// How many times the memory of a speculative transaction the rows may take that a cursor has not shown yet when its
 /// transaction writes or ends: no more than an application that read them all at once would need.
 pub(crate) const CURSOR_FACTOR: usize = 16;
 
@@ -166,9 +166,9 @@ pub(crate) const FIRST_WAIT_STEP: Duration = Duration::from_micros(500);
 /// the snapshot.
 pub(crate) const EARLY_TURN_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// How much memory a transaction on a fork may take, unless the application says otherwise. A quarter
+/// How much memory a speculative transaction may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.
-pub(crate) const FORK_BYTES_MAX: usize = 16 << 20;
+pub(crate) const SPECULATION_BYTES_MAX: usize = 16 << 20;
 
 /// How often a ROLLBACK that is interrupted is executed again. One interrupt comes once; who goes on interrupting is told.
 pub(crate) const INTERRUPTS_OUTLIVED: usize = 3;

@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) foreign_keys: bool,
     pub(crate) label: String,
-    pub(crate) fork_bytes_max: usize,
+    pub(crate) speculation_bytes_max: usize,
     pub(crate) wal_bytes_limit: u64,
     pub(crate) transaction_mode: TransactionMode,
 }
@@ -79,7 +79,7 @@ impl Default for Settings {
             timeout: limits::TIMEOUT,
             foreign_keys: false,
             label: String::new(),
-            fork_bytes_max: limits::FORK_BYTES_MAX,
+            speculation_bytes_max: limits::SPECULATION_BYTES_MAX,
             wal_bytes_limit: u64::MAX,
             transaction_mode: TransactionMode::Optimistic,
         }

@@ -68,8 +68,8 @@ impl Session {
         let counters = Arc::new(SessionCounters::default());
         sqlite.count_session(&counters)?;
         sqlite.make_repeatable()?;
-        // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a fork must.
-        let spill_kib = settings.fork_bytes_max / 1024;
+        // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a speculative transaction must.
+        let spill_kib = settings.speculation_bytes_max / 1024;
         sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
         let hooks = Arc::<Hooks>::default();
         let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;

@@ -30,7 +30,7 @@ pub struct Statistics {
     /// How often [`crate::Database::run`] ran its function again.
     pub retries: u64,
     /// How many bytes of the WAL a reader kept from being reused at the last checkpoint; 0 when nobody did.
-    pub wal_bytes_held_back: u64,
+    pub wal_bytes_starved: u64,
     /// That reader, if it is still there.
     pub wal_reader: Option<WalReader>,
     /// The last error of a checkpoint by this process, if any: the WAL grows until one succeeds.

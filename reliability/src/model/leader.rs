@@ -63,7 +63,7 @@ impl Protocol {
         }
     }
 
-    /// Whether the batch's fate needs a look into the files (`Lead::unresolved`, `recover::settle`).
+    /// Whether the batch's fate needs a look into the files (`Lead::unresolved`, `recover::resolve_orphan`).
     fn must_look(&self, state: &State) -> bool {
         let shared = &state.shared;
         let sealed = shared.sealed && !self.has(Mutation::IgnoreSeal);
@@ -73,7 +73,7 @@ impl Protocol {
         shared.unresolved && !sealed && shared.announced.is_some() && !certain
     }
 
-    /// `recover::settle` where the batch record is enough.
+    /// `recover::resolve_orphan` where the batch record is enough.
     pub fn settle(&self, state: &mut State) {
         let shared = &state.shared;
         state.leading = Some(if !shared.unresolved || self.has(Mutation::NoSettlement) {

@@ -88,13 +88,13 @@ pub enum Action {
     Publish(Client),
     /// `Queue::try_lead`.
     Lead(Client),
-    /// `Queue::try_succeed`.
+    /// `Queue::try_take_over`.
     Succeed(Client),
     /// `Published::into_answer`.
     Fetch(Client),
     /// `End::Again`: the request is not in the queue any more.
     Again(Client),
-    /// `recover::settle` without a look.
+    /// `recover::resolve_orphan` without a look.
     Settle,
     /// `recover::look`.
     Look,

@@ -11,7 +11,7 @@ use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
 use crate::error::{self, InternalError, ProgrammingError};
 use crate::exit::{Stays, detached};
-use crate::kept_back::Engine;
+use crate::deferred::Engine;
 use crate::threads::{python_thread, this_thread};
 
 /// Why a call into manyhands gave no result.
@@ -57,7 +57,7 @@ impl Connection {
         self.call_engine_from_any_thread(py, |engine| work(engine.connection()?))
     }
 
-    /// As `call`, for what knows of a transaction that is kept back.
+    /// As `call`, for what knows of a transaction that is deferred.
     pub(crate) fn call_engine<T: Send>(
         &self,
         py: Python<'_>,
@@ -126,7 +126,7 @@ impl Connection {
     /// Notes what is answered while the next call runs.
     fn note(&self, engine: &mut Engine) {
         self.told.in_transaction.store(engine.is_in_transaction(), Ordering::Relaxed);
-        let counts = engine.without_kept_back().session_counts();
+        let counts = engine.without_deferred().session_counts();
         self.told.total_changes.store(counts.total_changes, Ordering::Relaxed);
     }
 
@@ -145,10 +145,10 @@ impl Connection {
             taken
         });
         let mut taken = taken.ok_or_else(closed)?;
-        // What another thread has had kept back since goes first.
+        // What another thread has had deferred since goes first.
         let result = detached(py, || caught(|| taken.connection().map(drop)))
             .map_err(|failure| failure.to_python(py))
-            .and_then(|()| work(taken.without_kept_back()));
+            .and_then(|()| work(taken.without_deferred()));
         detached(py, || {
             let mut engine = lock(&self.engine);
             self.lent.store(false, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands::{Execution, Foreseen, Value};
+use manyhands::{Execution, InfallibleWrite, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -13,7 +13,7 @@ use crate::connection::{Connection, lock};
 use crate::control::{Autocommit, Begin};
 use crate::counting::Counted;
 use crate::error::ProgrammingError;
-use crate::kept_back::Promised;
+use crate::deferred::Promised;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
 use crate::threads::this_thread;
@@ -57,7 +57,7 @@ impl Cursor {
 /// What became of a statement.
 enum Done {
     Executed(Rows, Option<Counted>),
-    KeptBack(Promised, Foreseen),
+    DeferredWrites(Promised, InfallibleWrite),
 }
 
 impl Cursor {
@@ -79,7 +79,7 @@ impl Cursor {
                 // To compile it was what failed, and that begins nothing.
                 return error;
             }
-            // It begins before its parameters are looked at, and what was kept back is executed.
+            // It begins before its parameters are looked at, and what was deferred is executed.
             begin_before(py, &connection, statement, begin).err().unwrap_or(error)
         })?;
         let at_once = connection.counting.is_at_once();
@@ -88,9 +88,9 @@ impl Cursor {
                 if !begin.waits
                     && !at_once
                     && let Some((promised, foreseen)) =
-                        engine.keep_back(begin.sql, &statement.sql, &values)
+                        engine.defer_row(begin.sql, &statement.sql, &values)
                 {
-                    return Ok(Done::KeptBack(promised, foreseen));
+                    return Ok(Done::DeferredWrites(promised, foreseen));
                 }
                 if !engine.is_in_transaction() {
                     begin.before(&statement.sql, engine.connection()?)?;
@@ -98,7 +98,7 @@ impl Cursor {
             }
             let engine = engine.connection()?;
             if at_once && statement.changes_rows {
-                engine.settle_ahead()?;
+                engine.execute_deferred_ahead()?;
             }
             let rows = Rows::take(engine.start(&statement.sql, &values)?)?;
             let counted =
@@ -119,11 +119,11 @@ impl Cursor {
                 }
                 Ok(())
             }
-            Done::KeptBack(promised, foreseen) => {
+            Done::DeferredWrites(promised, foreseen) => {
                 let mut state = lock(&self.state);
                 state.rowcount = match foreseen {
-                    Foreseen::OneRow => Rowcount::Known(1),
-                    Foreseen::Success => Rowcount::Promised(Promised::clone(&promised)),
+                    InfallibleWrite::OneRow => Rowcount::Known(1),
+                    InfallibleWrite::Success => Rowcount::Promised(Promised::clone(&promised)),
                 };
                 state.lastrowid = Lastrowid::Promised(promised);
                 Ok(())
@@ -200,7 +200,7 @@ impl Cursor {
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         begin_before(py, &connection, statement, begin)?;
         if statement.changes_rows && connection.counting.is_at_once() {
-            connection.call(py, manyhands::Connection::settle_ahead)?;
+            connection.call(py, manyhands::Connection::execute_deferred_ahead)?;
         }
         // What is no list or tuple may be a program, which reads what was written for the items before.
         let is_plain = parameters.is_exact_instance_of::<PyList>()
@@ -227,7 +227,7 @@ impl Cursor {
                 for values in &chunk {
                     let mut outcome = engine.execute(&statement.sql, values)?;
                     outcome.rows.clear();
-                    if engine.is_settled() {
+                    if engine.is_executed() {
                         changes += outcome.changes();
                     } else {
                         open.push(outcome);

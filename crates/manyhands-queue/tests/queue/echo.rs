@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manyhands_queue::{
-    Deadline, Inheritance, Kind, Lead, Published, Queue, Stage, Unresolved, Waited,
-};
+use manyhands_queue::{Deadline, Kind, Lead, Orphan, Published, Queue, Stage, Unresolved, Waited};
 
 use crate::place::LONG;
 
@@ -24,7 +22,7 @@ pub fn publish(queue: &Arc<Queue>, kind: Kind, request: &[u8]) -> Published {
             Ok(published) => return published,
             Err(_) => {
                 assert!(!deadline.has_passed(), "the ring stays full");
-                if let Some(lead) = queue.try_lead("echo").or_else(|| queue.try_succeed("echo")) {
+                if let Some(lead) = queue.try_lead("echo").or_else(|| queue.try_take_over("echo")) {
                     lead.release();
                 }
             }
@@ -54,7 +52,7 @@ pub fn settle(queue: &Arc<Queue>, published: Published) -> Vec<u8> {
         }
         assert!(!deadline.has_passed(), "no answer in time");
         if published.wait(deadline, PATIENCE) == Waited::Patience
-            && let Some(lead) = queue.try_succeed("echo")
+            && let Some(lead) = queue.try_take_over("echo")
         {
             serve(lead);
         }
@@ -63,7 +61,7 @@ pub fn settle(queue: &Arc<Queue>, published: Published) -> Vec<u8> {
 
 /// Serves all that wait, in batches. Turns are called, and passed over when their owners are silent.
 pub fn serve(mut lead: Lead) {
-    if lead.inheritance() == Inheritance::Batch {
+    if lead.orphan() == Orphan::Batch {
         let committed = lead.unresolved() == Unresolved::Sealed;
         lead.resolve(committed);
     }

@@ -61,7 +61,7 @@ fn a_child_that_drops_its_inheritance_touches_nothing() {
     let mut process = Process::start("forking:drops", &place.path());
     process.expect("untouched");
     assert!(queue.has_other_members(), "the parent lives on as a member");
-    assert!(queue.try_lead("").is_none() && queue.try_succeed("").is_none());
+    assert!(queue.try_lead("").is_none() && queue.try_take_over("").is_none());
     process.say("end");
     process.wait_ok();
     assert!(!queue.has_other_members());

@@ -108,7 +108,7 @@ fn a_successor_reads_what_a_dead_leader_noted() {
     process.wait_killed();
     let mut lead = None;
     wait_until("the dead leader is succeeded", || {
-        lead = queue.try_succeed("successor");
+        lead = queue.try_take_over("successor");
         lead.is_some()
     });
     let lead = lead.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyhands_queue::{
-    Claim, CommitFrame, CommitNote, Deadline, Entry, Inheritance, Kind, Lead, Published, Queue,
+    Claim, CommitFrame, CommitNote, Deadline, Entry, Kind, Lead, Orphan, Published, Queue,
 };
 
 /// Header, ring and counts: what a round can damage, and what is restored after it.
@@ -186,7 +186,7 @@ impl Hands {
                 }
             }
             10 | 11 if self.lead.is_none() => {
-                self.lead = queue.try_lead("strain").or_else(|| queue.try_succeed("strain"));
+                self.lead = queue.try_lead("strain").or_else(|| queue.try_take_over("strain"));
             }
             _ => self.lead(decisions),
         }
@@ -195,7 +195,7 @@ impl Hands {
     /// What a leader does. The order of its calls is its own affair, not the memory's.
     fn lead(&mut self, decisions: &mut Decisions) {
         let Some(lead) = &mut self.lead else { return };
-        if lead.inheritance() == Inheritance::Batch {
+        if lead.orphan() == Orphan::Batch {
             lead.unresolved();
             lead.resolve(decisions.byte().is_multiple_of(2));
             return;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use manyhands_queue::{CommitFrame, Inheritance, Kind, Lead, Published, Queue, Stage, Unresolved};
+use manyhands_queue::{CommitFrame, Kind, Lead, Orphan, Published, Queue, Stage, Unresolved};
 
 use crate::child::{Process, die, listen, tell};
 use crate::echo::{publish, reversed, serve};
@@ -64,17 +64,17 @@ fn orphans(stage: &str) -> (Orphans, Lead) {
     let published = (0..REQUESTS).map(|n| publish(&queue, Kind::Request, &[n as u8, 7])).collect();
     let mut process = Process::start(&format!("dying-leader:{stage}"), &place.path());
     process.expect("joined");
-    assert!(queue.try_succeed("early").is_none(), "nobody leads yet");
+    assert!(queue.try_take_over("early").is_none(), "nobody leads yet");
     process.say("lead");
     process.wait_killed();
     assert!(queue.try_lead("robber").is_none(), "a dead leader's place is not free");
     let mut lead = None;
     wait_until("the dead leader is succeeded", || {
-        lead = queue.try_succeed("successor");
+        lead = queue.try_take_over("successor");
         lead.is_some()
     });
     let lead = lead.unwrap();
-    assert_eq!(lead.inheritance(), Inheritance::Batch);
+    assert_eq!(lead.orphan(), Orphan::Batch);
     (Orphans { queue, published, _place: place }, lead)
 }
 
@@ -110,7 +110,7 @@ fn a_leader_dies_at_each_step() {
             assert_eq!(lead.unresolved(), known, "{stage}");
         }
         lead.resolve(committed);
-        assert_eq!(lead.inheritance(), Inheritance::Nothing);
+        assert_eq!(lead.orphan(), Orphan::Nothing);
         assert_eq!(orphans.stages(), vec![after; REQUESTS], "{stage}, committed: {committed}");
         lead.release();
         orphans.all_are_answered();
@@ -151,8 +151,8 @@ fn a_successor_that_gives_up_leaves_the_batch_to_the_next() {
     assert_eq!(lead.next(None).map(|entry| entry.kind), None, "nothing waits");
     drop(lead);
     // Everybody is in execution: nobody would lead for itself, so patience alone must find the place.
-    let mut lead = orphans.queue.try_succeed("third").expect("an unresolved batch is inherited");
-    assert_eq!(lead.inheritance(), Inheritance::Batch);
+    let mut lead = orphans.queue.try_take_over("third").expect("an unresolved batch is inherited");
+    assert_eq!(lead.orphan(), Orphan::Batch);
     lead.resolve(false);
     assert_eq!(orphans.stages(), [Stage::Waiting; REQUESTS]);
     lead.release();
@@ -189,7 +189,7 @@ fn rubbish_in_the_leaders_word_is_nobody_to_succeed() {
         std::os::unix::fs::FileExt::write_all_at(&file, &rubbish.to_ne_bytes(), LEADER_WORD_AT)
             .unwrap();
         assert!(
-            other.try_succeed("heir").is_none() && other.try_lead("heir").is_none(),
+            other.try_take_over("heir").is_none() && other.try_lead("heir").is_none(),
             "{rubbish:x}"
         );
         assert!(!queue.is_sound(), "{rubbish:x}");

@@ -111,7 +111,7 @@ pub(super) fn for_mapping(descriptor: RawFd) -> Option<RawFd> {
     }
     let (path, file) = (file.path.clone(), known.file);
     let (other, access) = reopen(descriptor, &path, file).ok()?;
-    let other = table.settle(other).ok()?;
+    let other = table.place_high(other).ok()?;
     table.add(other, Descriptor { file, access, role: Role::Parked }, &path).ok()?;
     Some(other)
 }
@@ -334,7 +334,7 @@ impl Table {
         } else {
             let path = self.files[&identity].path.clone();
             let (new, access) = reopen(descriptor, &path, identity)?;
-            let new = self.settle(new)?;
+            let new = self.place_high(new)?;
             let known = Descriptor { file: identity, access, role: Role::Canonical };
             self.add(new, known, &path)?;
             new

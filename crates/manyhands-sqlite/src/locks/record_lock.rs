@@ -74,7 +74,7 @@ impl Conflict {
     }
 
     /// Only our copy locks through open file descriptions.
-    pub(super) fn is_foreign(self) -> bool {
+    pub(super) fn is_external(self) -> bool {
         self.process != -1
     }
 }

@@ -1,8 +1,8 @@
 //! What the fence promises, told as stories.
 
-mod foreign_connection;
+mod external_connection;
 mod fork;
-mod fork_vfs;
+mod speculative_vfs;
 mod lock_ahead;
 mod mapped_file;
 mod parking;

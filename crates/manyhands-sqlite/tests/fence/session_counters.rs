@@ -19,20 +19,20 @@ fn an_executor_counts_for_the_session_whose_statements_it_runs() {
     };
     run("create table t(a); insert into t values(1), (2), (3)");
 
-    counters.impersonate(5, 70, executor.total_changes());
+    counters.set_counters(5, 70, executor.total_changes());
     assert_eq!(counted(), (5, 70), "what the first session counted elsewhere");
     run("insert into t select changes()");
     assert_eq!(executor.query_integer("select max(a) from t").expect("a row"), 5);
     assert_eq!(counted(), (1, 71));
 
-    counters.impersonate(0, 0, executor.total_changes());
+    counters.set_counters(0, 0, executor.total_changes());
     assert_eq!(counted(), (0, 0), "the second session has changed nothing");
     run("update t set a = a");
     assert_eq!(counted(), (4, 4));
     run("delete from t where a > 100");
     assert_eq!(counted(), (0, 4), "a statement that changed nothing, after one that did");
 
-    counters.impersonate(1, 71, executor.total_changes());
+    counters.set_counters(1, 71, executor.total_changes());
     assert_eq!(counted(), (1, 71), "the first session again");
     run("delete from t where a > 100");
     counters.ran_here();

@@ -14,7 +14,7 @@ use manyhands_sqlite::{OpenMode, Value};
 use tokio::sync::oneshot;
 
 use super::known::{Known, KnownStatements, Way, way};
-use super::lane::{self, Lane, Worker};
+use super::worker_pool::{self, Worker, WorkerPool};
 use super::writer::{Write, Writer};
 use crate::commit::request::{self, Counts, Request, SessionSettings};
 use crate::error::ErrorKind;
@@ -30,9 +30,9 @@ pub(crate) struct Calls(Option<Shared>);
 pub(crate) struct Shared {
     database: Database,
     session: SessionSettings,
-    pub(crate) reads: Arc<Lane>,
-    pub(crate) turns: Arc<Lane>,
-    pub(crate) holders: Arc<Lane>,
+    pub(crate) reads: Arc<WorkerPool>,
+    pub(crate) turns: Arc<WorkerPool>,
+    pub(crate) holders: Arc<WorkerPool>,
     /// `None` for a database without a queue.
     writer: Option<Arc<Writer>>,
     /// The queue as it was at the beginning: it knows a child of a fork.
@@ -91,10 +91,10 @@ impl Calls {
         let known = Arc::new(KnownStatements::new());
         Ok(Arc::new(Calls(Some(Shared {
             session: SessionSettings::of(&database.settings),
-            reads: Lane::new("manyhands-read", processors + 2, database),
-            turns: Lane::new("manyhands-turn", TURN_THREADS_MAX, database),
+            reads: WorkerPool::new("manyhands-read", processors + 2, database),
+            turns: WorkerPool::new("manyhands-turn", TURN_THREADS_MAX, database),
             // As many as there are turns.
-            holders: Lane::new("manyhands-hold", usize::MAX, database),
+            holders: WorkerPool::new("manyhands-hold", usize::MAX, database),
             writer: database.file().cloned().map(|file| Writer::new(file, database, &known)),
             queue: database.file().map(|file| file.queue()),
             database: database.clone(),
@@ -259,8 +259,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        for lane in [&self.reads, &self.turns, &self.holders] {
-            lane.close();
+        for worker_pool in [&self.reads, &self.turns, &self.holders] {
+            worker_pool.close();
         }
         if let Some(writer) = &self.writer {
             writer.close();
@@ -310,7 +310,7 @@ impl<T, E: From<Error>> Future for Pending<Result<T, E>> {
         answer.map(|answer| match answer {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            Err(_) => Err(E::from(lane::no_thread())),
+            Err(_) => Err(E::from(worker_pool::no_thread())),
         })
     }
 }

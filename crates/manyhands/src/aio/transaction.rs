@@ -8,7 +8,7 @@ use manyhands_sqlite::Value;
 use tokio::sync::oneshot;
 
 use super::call::Calls;
-use super::lane::{self, Lane};
+use super::worker_pool::{self, WorkerPool};
 use crate::{Connection, Error, Outcome, Row};
 
 /// A transaction of an [`super::AsyncDatabase`], with a connection of its own. Its steps run on the threads
@@ -52,7 +52,7 @@ struct Open {
 impl Open {
     /// The lane of the next step. While others wait for the turn that this transaction holds, they may
     /// occupy all threads of their lane.
-    fn lane(&self) -> &Arc<Lane> {
+    fn worker_pool(&self) -> &Arc<WorkerPool> {
         let holds = self.connection.as_ref().is_some_and(|it| !it.turns.is_empty());
         if holds { &self.calls.holders } else { &self.calls.turns }
     }
@@ -63,9 +63,9 @@ impl Drop for Open {
         let Some(connection) = self.connection.take() else { return };
         // To roll a snapshot back waits for nobody.
         let holds = !connection.turns.is_empty();
-        let lane = if holds { &self.calls.holders } else { &self.calls.reads };
+        let worker_pool = if holds { &self.calls.holders } else { &self.calls.reads };
         match self.calls.next_number() {
-            Ok(number) => lane.submit(number, Box::new(move |_| drop(connection))),
+            Ok(number) => worker_pool.submit(number, Box::new(move |_| drop(connection))),
             // In a child of a fork nothing is to be done.
             Err(_) => drop(connection),
         }
@@ -80,7 +80,7 @@ impl AsyncTransaction {
         let database = calls.database().clone();
         let (reply, answer) = oneshot::channel();
         let shared = Arc::clone(calls);
-        let job = move |_: &mut lane::Worker| {
+        let job = move |_: &mut worker_pool::Worker| {
             if reply.is_closed() {
                 return;
             }
@@ -93,7 +93,7 @@ impl AsyncTransaction {
             let _ = reply.send(begun);
         };
         calls.turns.submit(calls.next_number()?, Box::new(job));
-        let open = answer.await.unwrap_or_else(|_| Err(lane::no_thread()))?;
+        let open = answer.await.unwrap_or_else(|_| Err(worker_pool::no_thread()))?;
         Ok(AsyncTransaction { calls: Arc::clone(calls), open: Some(open) })
     }
 
@@ -154,9 +154,9 @@ impl AsyncTransaction {
                  back; begin another",
             )
         })?;
-        let lane = Arc::clone(open.lane());
+        let worker_pool = Arc::clone(open.worker_pool());
         let (reply, answer) = oneshot::channel();
-        let job = move |worker: &mut lane::Worker| {
+        let job = move |worker: &mut worker_pool::Worker| {
             if reply.is_closed() {
                 return;
             }
@@ -167,8 +167,8 @@ impl AsyncTransaction {
             // Nobody wants it any more: it is rolled back.
             let _ = reply.send((open, result));
         };
-        lane.submit(number, Box::new(job));
-        let (open, result) = answer.await.map_err(|_| lane::no_thread())?;
+        worker_pool.submit(number, Box::new(job));
+        let (open, result) = answer.await.map_err(|_| worker_pool::no_thread())?;
         match result {
             Ok(result) => {
                 self.open = Some(open);

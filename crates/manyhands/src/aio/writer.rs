@@ -24,9 +24,9 @@ use manyhands_queue::{Deadline, Kind, Lead, Published, Queue, SLOTS, Stage};
 
 use super::call::{Call, Outcomes};
 use super::known::KnownStatements;
-use super::lane::{IDLE, Worker};
+use super::worker_pool::{IDLE, Worker};
 use crate::commit::checkpoint;
-use crate::commit::client::{Client, Settled};
+use crate::commit::queue_client::{Fate, QueueClient};
 use crate::commit::registry::FileHandle;
 use crate::commit::request::Answer;
 use crate::mutex::lock;
@@ -113,7 +113,7 @@ pub(crate) struct Writer {
     database: Database,
     known: Arc<KnownStatements>,
     state: Mutex<State>,
-    bell: Condvar,
+    wake_up: Condvar,
 }
 
 /// Held for moments only: nobody waits, or calls SQLite, while holding it.
@@ -186,9 +186,9 @@ impl Writer {
         database: &Database,
         known: &Arc<KnownStatements>,
     ) -> Arc<Writer> {
-        let (state, bell) = (Mutex::default(), Condvar::new());
+        let (state, wake_up) = (Mutex::default(), Condvar::new());
         let (database, known) = (database.clone(), Arc::clone(known));
-        Arc::new(Writer { file, database, known, state, bell })
+        Arc::new(Writer { file, database, known, state, wake_up })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -216,7 +216,7 @@ impl Writer {
         state.runs = true;
         drop(state);
         if !starts {
-            self.bell.notify_one();
+            self.wake_up.notify_one();
             return;
         }
         let writer = Arc::clone(self);
@@ -251,7 +251,7 @@ impl Writer {
     /// Lets the thread end when all is settled.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.bell.notify_all();
+        self.wake_up.notify_all();
     }
 
     fn work(&self) {
@@ -284,7 +284,7 @@ impl Writer {
                 return None;
             }
             let waited =
-                self.bell.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).1;
+                self.wake_up.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner).1;
             may_end = waited.timed_out();
         }
     }
@@ -292,17 +292,18 @@ impl Writer {
     /// Waits for the fate of one write, and answers it.
     fn see_to(&self, in_hand: InHand, worker: &mut Worker) {
         let InHand { write, published, given_up } = in_hand;
-        let result = worker.attempt(|worker| match self.settle(&write, published, &given_up)? {
-            Settled::Answer(answer) => write.outcomes(answer),
-            Settled::Turn(lead) => self.execute_in_turn(&write, lead, worker),
-        });
+        let result =
+            worker.attempt(|worker| match self.await_fate(&write, published, &given_up)? {
+                Fate::Answer(answer) => write.outcomes(answer),
+                Fate::Turn(lead) => self.execute_in_turn(&write, lead, worker),
+            });
         // Nobody waits for it any more.
         let _ = write.call.reply.send(result);
     }
 
     /// The client whose write this is.
-    fn client<'a>(&'a self, write: &Write, interrupt: &'a Interrupt) -> Client<'a> {
-        Client {
+    fn client<'a>(&'a self, write: &Write, interrupt: &'a Interrupt) -> QueueClient<'a> {
+        QueueClient {
             gives_way: false,
             file: &self.file,
             label: self.label(),
@@ -313,15 +314,15 @@ impl Writer {
         }
     }
 
-    fn settle(
+    fn await_fate(
         &self,
         write: &Write,
         published: Option<(Published, Arc<Queue>)>,
         given_up: &Interrupt,
-    ) -> Result<Settled, Error> {
+    ) -> Result<Fate, Error> {
         let client = self.client(write, given_up);
         if let Some((published, queue)) = published
-            && let Some(settled) = client.settle(&queue, published)?
+            && let Some(settled) = client.await_fate(&queue, published)?
         {
             return Ok(settled);
         }

@@ -10,8 +10,8 @@ use manyhands_queue::{Deadline, Entry, Kind, Lead, Published, Stage, crash, plan
 use manyhands_sqlite::WalIndexHeader;
 
 use crate::Error;
-use crate::commit::courtesy::be_courteous;
 use crate::commit::executor::{Executed, Executor};
+use crate::commit::external_writers::yield_to_external_writers;
 use crate::commit::file::DatabaseFile;
 use crate::commit::recent;
 use crate::commit::recover;
@@ -30,7 +30,7 @@ pub(crate) fn serve(
     own: &mut Published,
     deadline: Deadline,
 ) -> Result<Option<Lead>, Error> {
-    recover::settle(file, &mut lead, deadline)?;
+    recover::resolve_orphan(file, &mut lead, deadline)?;
     loop {
         let Some(entry) = lead.next(None) else {
             if matches!(own.stage(), Stage::Waiting | Stage::MustLead) {
@@ -56,13 +56,13 @@ pub(crate) fn serve(
                 // better begin beside them.
                 let commits_dominate = executing < began.elapsed() / 2;
                 let goes_on = own.stage() != Stage::Answered;
-                if commits_dominate || goes_on || file.has_foreign_connections() {
+                if commits_dominate || goes_on || file.has_external_connections() {
                     lead.wake_answered();
                 }
-                if file.has_foreign_connections() {
+                if file.has_external_connections() {
                     let mut executor = file.executor(lead.queue())?;
                     let connection = executor.get().connection();
-                    be_courteous(file, lead.queue(), connection, taken, held);
+                    yield_to_external_writers(file, lead.queue(), connection, taken, held);
                 }
             }
         }
@@ -145,7 +145,7 @@ fn execute_batch(
             }
         }
         Err(error) => {
-            settle_failed_commit(file, executor, lead, &executed, &error);
+            resolve_failed_commit(file, executor, lead, &executed, &error);
             guard.discard();
         }
     }
@@ -164,7 +164,7 @@ enum Batch {
 /// Returns those whose answers are ready.
 ///
 /// Transactions are replayed for as long as a commit takes, and not much longer. Whose transaction was committed
-/// executes the next one on a fork, which takes as long as the replay of it here: half of them do that beside
+/// executes the next one speculatively, which takes as long as the replay of it here: half of them do that beside
 /// the next batch, where all of them together would wait for each other's processors, and the leader for them.
 fn execute_requests(
     executor: &mut Executor,
@@ -223,7 +223,7 @@ fn execute_requests(
 /// A failed sync is final: what the disk holds is unknown, and to sync again would lie. Everybody in
 /// the batch gets the error. After any other error nothing was committed, and each request is
 /// executed in its owner's turn, so that the one that caused it gets it alone.
-fn settle_failed_commit(
+fn resolve_failed_commit(
     file: &DatabaseFile,
     executor: &mut Executor,
     lead: &mut Lead,
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::Database;
     use crate::commit::request::{Counts, Request, SessionSettings};
-    use crate::fuzzing::foreign_request::publish;
+    use crate::fuzzing::request::publish;
     use crate::mutex::lock;
     use crate::row::Counted;
     use crate::statement::observe::Seen;

@@ -11,7 +11,7 @@
 //! is copied, never much longer than twice the limit, and a step of zeros (`wal_appends.rs`, in the fence). With such a
 //! reader, or while somebody who checkpoints is stopped, the WAL grows; the leader tries again
 //! each time it has grown by another quarter of the limit, and tells all members how much is held back. Whoever was
-//! given a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`Client::wait_for_room`]).
+//! given a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`QueueClient::wait_for_room`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -22,8 +22,8 @@ use manyhands_sqlite::vfs::CHECKPOINT_LOCK_BYTE;
 use manyhands_sqlite::{CheckpointMode, Checkpointed, Connection, OpenMode, Setting};
 
 use crate::Error;
-use crate::commit::client::Client;
 use crate::commit::file::DatabaseFile;
+use crate::commit::queue_client::QueueClient;
 use crate::commit::recover;
 use crate::commit::wal_reader;
 use crate::error::ErrorKind;
@@ -42,7 +42,7 @@ pub(crate) struct Checkpointer {
     /// The WAL is to be copied beside the commits of others, by who has led.
     copying_is_due: AtomicBool,
     /// The last time that was done a reader held something back: the leader finds out what.
-    copying_was_held_back: AtomicBool,
+    copying_was_starved: AtomicBool,
     /// For that: the executor is in use by the next leader.
     connection: Mutex<Option<Connection>>,
     last_error: Mutex<Option<String>>,
@@ -69,7 +69,7 @@ impl Checkpointer {
         };
         if frames < limits::CHECKPOINT_FRAMES {
             if self.next_at.swap(0, Ordering::Relaxed) != 0 {
-                queue.note_nothing_held_back();
+                queue.note_no_starvation();
             }
             return;
         }
@@ -77,9 +77,9 @@ impl Checkpointer {
             return;
         }
         let is_short = frames.saturating_sub(copied(connection)) <= limits::CHECKPOINT_FRAMES_SHORT;
-        let was_held_back = self.copying_was_held_back.swap(false, Ordering::Relaxed);
+        let was_starved = self.copying_was_starved.swap(false, Ordering::Relaxed);
         let is_large = frames >= 2 * limits::CHECKPOINT_FRAMES;
-        if others && !is_short && !was_held_back && !is_large {
+        if others && !is_short && !was_starved && !is_large {
             self.copying_is_due.store(true, Ordering::Relaxed);
         } else {
             self.checkpoint(file, queue, connection, frames);
@@ -102,8 +102,8 @@ impl Checkpointer {
         }
         let Some(connection) = connection.as_ref() else { return };
         if let Ok(done) = connection.checkpoint(CheckpointMode::Beside) {
-            let held_back = done.frames_done < done.frames;
-            self.copying_was_held_back.store(held_back, Ordering::Relaxed);
+            let checkpoint_starvation = done.frames_done < done.frames;
+            self.copying_was_starved.store(checkpoint_starvation, Ordering::Relaxed);
             self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -133,7 +133,7 @@ impl Checkpointer {
             Ok(done) if done.frames_done >= done.frames => {
                 self.next_at.store(0, Ordering::Relaxed);
                 self.named_at.store(0, Ordering::Relaxed);
-                queue.note_nothing_held_back();
+                queue.note_no_starvation();
                 None
             }
             Ok(done) => {
@@ -172,7 +172,7 @@ impl Checkpointer {
     ) {
         let Some(header) = connection.wal_index() else { return };
         let bytes = u64::from(done.frames) * header.frame_bytes();
-        queue.note_held_back(bytes, u64::from(done.frames_done));
+        queue.note_starvation(bytes, u64::from(done.frames_done));
         if bytes < self.named_at.load(Ordering::Relaxed).max(limits::WAL_BYTES_NOTABLE) {
             return;
         }
@@ -207,10 +207,10 @@ fn open(file: &DatabaseFile) -> Option<Connection> {
 /// False while a reader holds back more of the WAL than `bytes_limit`.
 pub(crate) fn has_room(queue: &Queue, bytes_limit: u64) -> bool {
     // Without a limit nobody touches the shared line.
-    bytes_limit == u64::MAX || queue.held_back_bytes() <= bytes_limit
+    bytes_limit == u64::MAX || queue.starved_bytes() <= bytes_limit
 }
 
-impl Client<'_> {
+impl QueueClient<'_> {
     pub(crate) fn lacks_room(&self, queue: &Queue) -> bool {
         !has_room(queue, self.wal_bytes_limit)
     }
@@ -226,9 +226,9 @@ impl Client<'_> {
             if self.interrupt.ends_wait() {
                 return Err(Error::new(ErrorKind::Interrupted));
             }
-            let lead = queue.try_lead(self.label).or_else(|| queue.try_succeed(self.label));
+            let lead = queue.try_lead(self.label).or_else(|| queue.try_take_over(self.label));
             if let Some(mut lead) = lead {
-                recover::settle(self.file, &mut lead, self.deadline)?;
+                recover::resolve_orphan(self.file, &mut lead, self.deadline)?;
                 let mut executor = self.file.executor(queue)?;
                 let connection = executor.get().connection();
                 let works = self.file.checkpoint.checkpoint(self.file, queue, connection, 0);
@@ -242,7 +242,7 @@ impl Client<'_> {
             if self.deadline.has_passed() {
                 return Err(Error::new(ErrorKind::WalFull {
                     waited: self.began.elapsed(),
-                    bytes: queue.held_back_bytes(),
+                    bytes: queue.starved_bytes(),
                     limit: self.wal_bytes_limit,
                     reader: wal_reader::find(self.file, queue),
                 }));
@@ -370,9 +370,9 @@ mod tests {
         scene.file.checkpoint.copy_beside(&scene.file);
         let (frames, copied) = scene.frames();
         assert!(0 < copied && copied < frames, "{copied} of {frames}");
-        assert_eq!(queue.held_back_bytes(), 0);
+        assert_eq!(queue.starved_bytes(), 0);
         scene.grow(frames, true);
-        assert_ne!(queue.held_back_bytes(), 0);
+        assert_ne!(queue.starved_bytes(), 0);
     }
 
     /// It is looked for once, and not at the next full WAL.
@@ -424,7 +424,7 @@ mod tests {
             // Between two tries of the leader it begins, and waits for the reader.
             scope.spawn(|| while other.checkpoint(CheckpointMode::Truncate).is_err() {});
             let began = std::time::Instant::now();
-            while queue.held_back_bytes() == 0 {
+            while queue.starved_bytes() == 0 {
                 assert!(began.elapsed() < Duration::from_secs(30), "nobody is told");
                 scene.tell(true);
                 std::thread::sleep(Duration::from_millis(1));
@@ -434,6 +434,6 @@ mod tests {
         // It has ended, and the WAL was truncated: nobody need wait any more.
         scene.writer.execute("INSERT INTO t VALUES (1)").expect("writes");
         scene.tell(true);
-        assert_eq!(queue.held_back_bytes(), 0);
+        assert_eq!(queue.starved_bytes(), 0);
     }
 }

@@ -19,7 +19,7 @@ use manyhands_sqlite::{
 };
 
 use crate::commit::authority::{Control, authorize};
-use crate::commit::courtesy::lock_ahead;
+use crate::commit::external_writers::lock_ahead;
 use crate::commit::request::{self, Origin, Request, SessionSettings, StatementRequest};
 use crate::limits;
 use crate::mutex::lock;
@@ -408,7 +408,7 @@ impl Executor {
             return Executed::OtherSession;
         }
         self.limit((self.origin.elapsed() + budget).as_nanos() as u64);
-        self.counters.impersonate(
+        self.counters.set_counters(
             request.before.changes,
             request.before.total_changes,
             self.connection.total_changes(),

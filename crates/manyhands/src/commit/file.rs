@@ -17,8 +17,8 @@ use manyhands_sqlite::{self as sqlite, OpenMode};
 use crate::Error;
 use crate::commit::checkpoint::Checkpointer;
 use crate::commit::contention::Contention;
-use crate::commit::courtesy::Courtesy;
 use crate::commit::executor::Executor;
+use crate::commit::external_writers::ExternalWriters;
 use crate::commit::holder::TurnHolder;
 use crate::commit::joining::{FirstConnection, Opener, join};
 use crate::commit::registry::{self, FileHandle, Users};
@@ -63,15 +63,15 @@ pub(crate) struct DatabaseFile {
     /// when it was last looked for other SQLite programs: in nanoseconds since `origin`; 0 for never.
     in_place_ns: AtomicU64,
     queue_in_place_ns: AtomicU64,
-    foreign_ns: AtomicU64,
+    external_ns: AtomicU64,
     /// Another SQLite program had the database open then.
-    foreign: AtomicBool,
+    external: AtomicBool,
     pub(crate) checkpoint: Checkpointer,
     pub(crate) idle: IdleSessions,
     pub(crate) transactions: TransactionCounts,
     pub(crate) contention: Contention,
     pub(crate) holder: TurnHolder,
-    pub(crate) courtesy: Courtesy,
+    pub(crate) external_writers: ExternalWriters,
 }
 
 impl DatabaseFile {
@@ -102,14 +102,14 @@ impl DatabaseFile {
                 origin: Instant::now(),
                 in_place_ns: AtomicU64::new(0),
                 queue_in_place_ns: AtomicU64::new(0),
-                foreign_ns: AtomicU64::new(0),
-                foreign: AtomicBool::new(false),
+                external_ns: AtomicU64::new(0),
+                external: AtomicBool::new(false),
                 checkpoint: Checkpointer::default(),
                 idle: IdleSessions::default(),
                 transactions: TransactionCounts::default(),
                 contention: Contention::default(),
                 holder: TurnHolder::default(),
-                courtesy: Courtesy::default(),
+                external_writers: ExternalWriters::default(),
             })
         })
     }
@@ -285,8 +285,8 @@ impl DatabaseFile {
     pub(crate) fn statistics(&self) -> crate::Statistics {
         let queue = self.queue();
         let [batches, requests, turns, successions] = queue.counters();
-        let wal_bytes_held_back = queue.held_back_bytes();
-        let is_held_back = wal_bytes_held_back > 0 && !self.is_inherited();
+        let wal_bytes_starved = queue.starved_bytes();
+        let is_starved = wal_bytes_starved > 0 && !self.is_inherited();
         crate::Statistics {
             batches,
             requests,
@@ -298,8 +298,8 @@ impl DatabaseFile {
             conflicts: self.transactions.conflicts.load(Ordering::Relaxed),
             escalations: self.transactions.escalations.load(Ordering::Relaxed),
             retries: self.transactions.retries.load(Ordering::Relaxed),
-            wal_bytes_held_back,
-            wal_reader: is_held_back.then(|| wal_reader::find(self, &queue)).flatten(),
+            wal_bytes_starved,
+            wal_reader: is_starved.then(|| wal_reader::find(self, &queue)).flatten(),
             checkpoint_error: self.checkpoint.last_error(),
         }
     }

@@ -76,7 +76,7 @@ pub(crate) fn join(
         JoinError::Preparation(error) => *error,
         error => Error::new(ErrorKind::Join(error)),
     })?;
-    queue.introduce("");
+    queue.register_label("");
     Ok(queue)
 }
 

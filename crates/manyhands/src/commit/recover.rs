@@ -28,7 +28,7 @@
 
 use std::time::Instant;
 
-use manyhands_queue::{CommitFrame, Deadline, Fate, Inheritance, Lead, Unresolved, planted};
+use manyhands_queue::{CommitFrame, Deadline, Fate, Lead, Orphan, Unresolved, planted};
 use manyhands_sqlite::{Connection, WalIndexHeader};
 
 use crate::Error;
@@ -39,12 +39,12 @@ use crate::commit::file::DatabaseFile;
 ///
 /// # Errors
 /// When the database cannot be looked at: then the batch stays for the next leader.
-pub(crate) fn settle(
+pub(crate) fn resolve_orphan(
     file: &DatabaseFile,
     lead: &mut Lead,
     deadline: Deadline,
 ) -> Result<(), Error> {
-    if lead.inheritance() == Inheritance::Nothing {
+    if lead.orphan() == Orphan::Nothing {
         return Ok(());
     }
     let fate = match lead.unresolved() {
@@ -300,9 +300,9 @@ pub(crate) mod tests {
         let memory = File::options().write(true).open(directory.path().join("app.db-hands"));
         let memory = memory.expect("the queue file");
         memory.write_all_at(&BY_NOBODY.to_ne_bytes(), LEADER_WORD_AT).expect("writes");
-        let mut successor = queue.try_succeed("successor").expect("the leader seems dead");
+        let mut successor = queue.try_take_over("successor").expect("the leader seems dead");
         std::thread::scope(|scope| {
-            let settling = scope.spawn(|| settle(file, &mut successor, soon()));
+            let settling = scope.spawn(|| resolve_orphan(file, &mut successor, soon()));
             std::thread::sleep(Duration::from_millis(50));
             assert!(!settling.is_finished());
             queue.seal();
@@ -325,8 +325,8 @@ pub(crate) mod tests {
         let (lead, published, _) = lead_with_a_batch(&queue);
         queue.retire();
         drop(lead);
-        let mut successor = queue.try_succeed("successor").expect("a batch was left");
-        settle(file, &mut successor, soon()).expect("settled");
+        let mut successor = queue.try_take_over("successor").expect("a batch was left");
+        resolve_orphan(file, &mut successor, soon()).expect("settled");
         assert_eq!(published.into_answer().expect("answered"), b"");
     }
 }

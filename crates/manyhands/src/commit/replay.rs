@@ -1,7 +1,7 @@
 //! The log of a transaction, executed again by the leader inside its batch: would its caller see the
 //! same now?
 //!
-//! Each statement runs under the clock, the dice and the rowids that it had on the fork. Those that only
+//! Each statement runs under the clock, the dice and the rowids that it had speculatively. Those that only
 //! read are passed over when nothing that they read was written since: not by others, and not by this
 //! transaction from what others have written.
 
@@ -138,7 +138,7 @@ impl Executor {
         let watched = self
             .run(known, ids, |compiled| {
                 compiled.bind_all(values.iter().copied())?;
-                Ok::<_, sqlite::Error>(observe::watch_again(compiled, then))
+                Ok::<_, sqlite::Error>(observe::observe_again(compiled, then))
             })
             .map_err(|_| Executed::Spoiled)?;
         if known.is_stale() && watched.error.is_some() && ids.is_some() {

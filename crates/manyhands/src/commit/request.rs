@@ -68,7 +68,7 @@ pub(crate) struct StatementRequest {
     pub(crate) ids: Vec<i64>,
 }
 
-/// Where a transaction on a fork comes from.
+/// Where a speculative transaction comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     /// Its snapshot: the change counter and the checksum of the wal-index header.
@@ -182,7 +182,7 @@ pub(crate) struct Failure {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Replayed {
     pub(crate) counts: Counts,
-    /// Statements that counted something else than on the fork, which nobody has asked for: index,
+    /// Statements that counted something else than speculatively, which nobody has asked for: index,
     /// changes, last rowid.
     pub(crate) counted: Vec<(u32, i64, i64)>,
 }

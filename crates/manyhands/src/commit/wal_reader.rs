@@ -29,7 +29,7 @@ pub struct WalReader {
     /// SQLite program.
     pub label: String,
     /// True for another SQLite program.
-    pub is_foreign: bool,
+    pub is_external: bool,
     /// For how long checkpoints have come no further, as far as is known. It reads at least as long.
     pub age: Duration,
 }
@@ -45,7 +45,7 @@ impl fmt::Display for WalReader {
         if !details.is_empty() {
             write!(f, " ({})", details.join(": "))?;
         }
-        if self.is_foreign {
+        if self.is_external {
             write!(f, ", another SQLite program,")?;
         }
         write!(f, " has been reading for {:.1} s at least", self.age.as_secs_f64())
@@ -63,17 +63,17 @@ pub(crate) fn find(file: &DatabaseFile, queue: &Queue) -> Option<WalReader> {
     connection.query_text("SELECT CAST(count(*) AS TEXT) FROM sqlite_schema").ok()?;
     let frames = connection.wal_index()?.frame_last;
     let shm = file.shared_memory()?;
-    let age = queue.held_back_for();
-    let found = |pid, label, is_foreign| WalReader {
+    let age = queue.starved_for();
+    let found = |pid, label, is_external| WalReader {
         pid,
         command: pid.map(command_of).unwrap_or_default(),
         label,
-        is_foreign,
+        is_external,
         age,
     };
     for byte in lock_bytes(connection.checkpoint_info()?.read_marks, frames) {
         let other = sqlite::locks::holder(shm.0, shm.1, byte);
-        if let Some(holder) = other.filter(|holder| holder.foreign) {
+        if let Some(holder) = other.filter(|holder| holder.external) {
             let pid = holder.pid.and_then(|pid| u32::try_from(pid).ok());
             return Some(found(pid, String::new(), true));
         }

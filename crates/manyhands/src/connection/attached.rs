@@ -47,14 +47,14 @@ impl Connection {
     /// ```
     pub fn continue_session(&mut self, counts: Counts) {
         let total_here = self.sqlite().total_changes();
-        self.open().counters.impersonate(counts.changes, counts.total_changes, total_here);
+        self.open().counters.set_counters(counts.changes, counts.total_changes, total_here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
     }
 
     /// Takes note of what a statement that ran here, without a turn, changed.
     pub(crate) fn notice(&mut self, facts: &Facts) -> Result<(), Error> {
         // A trigger or a table of the temp schema can change what a statement means.
-        self.particular |= facts.temp_schema;
+        self.connection_local |= facts.temp_schema;
         if facts.temp_schema || facts.attaches {
             self.open().compiler.several_schemas.store(true, Ordering::Relaxed);
         }
@@ -113,7 +113,7 @@ impl Connection {
             }
             "busy_timeout" => self.set_timeout_to(argument),
             "wal_autocheckpoint" => self.note_checkpoint_pages(argument),
-            other => self.particular |= routing::makes_particular(other),
+            other => self.connection_local |= routing::makes_connection_local(other),
         }
         Ok(())
     }

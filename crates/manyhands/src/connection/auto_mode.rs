@@ -1,6 +1,6 @@
 //! Transactions of mode Auto ([`TransactionMode::Auto`]): a program that was written for SQLite's own transactions
 //! meets in them what SQLite with a patient and fair lock would show it. What it is told is final: a row count, a new
-//! id, that a statement succeeded or failed. So such a transaction never writes on a fork. It is in one of three states:
+//! id, that a statement succeeded or failed. So such a transaction never writes speculatively. It is in one of three states:
 //!
 //! | state   | what it has done                          | what it holds           | ways out                          |
 //! |---------|-------------------------------------------|-------------------------|-----------------------------------|
@@ -31,10 +31,10 @@ use crate::connection::speculative::{Optimistic, is_begin_concurrent};
 use crate::limits;
 use crate::options::TransactionMode;
 use crate::row::{Outcome, Tally};
-use crate::statement::infallible::Foreseen;
+use crate::statement::infallible::InfallibleWrite;
 use crate::statement::observe::Observer;
 use crate::statement::prepared::Prepared;
-use crate::statement::routing::{self, InFork, TransactionStatement};
+use crate::statement::routing::{self, InSpeculation, TransactionStatement};
 use crate::transaction::log::Entry;
 
 /// What a statement of a transaction of mode Auto needs before it is executed.
@@ -81,7 +81,7 @@ impl Connection {
     }
 
     /// For who promises to ask for all counts and new ids by [`Connection::changes_of`],
-    /// [`Connection::last_insert_rowid_of`] and, for those of the connection, after [`Connection::settle`]: writes of
+    /// [`Connection::last_insert_rowid_of`] and, for those of the connection, after [`Connection::execute_deferred_in_turn`]: writes of
     /// transactions of mode Auto that cannot fail may then be executed with their COMMIT. Default: false.
     pub fn defer_writes(&mut self, defers: bool) {
         self.defers_writes = defers;
@@ -128,8 +128,8 @@ impl Connection {
         if !self.may_defer(prepared, values) {
             return None;
         }
-        let adds_one_row = self.foresee_prepared(prepared, values)? == Foreseen::OneRow;
-        let (now, live) = (self.counts(), self.sqlite().fork_status().live?);
+        let adds_one_row = self.infallible_write_of(prepared, values)? == InfallibleWrite::OneRow;
+        let (now, live) = (self.counts(), self.sqlite().speculation_status().live?);
         let changes = if adds_one_row { 1 } else { 0 };
         let tally = Tally::new(changes, now.last_insert_rowid);
         self.log(prepared, values, Observer::default().so_far(true), Some(&tally));
@@ -143,11 +143,11 @@ impl Connection {
         Some(Outcome { rows: Vec::new(), tally })
     }
 
-    /// What was deferred is about to be undone, and has been counted if it had been executed: on a fork nobody else sees
+    /// What was deferred is about to be undone, and has been counted if it had been executed: in a speculative one nobody else sees
     /// that. What fails there has counted nothing.
     pub(crate) fn count_deferred(&mut self) {
         let counts = self.optimistic.as_ref().is_some_and(|it| it.deferred() > 0 && !it.detached);
-        if counts && self.step_kept_back().is_err() {
+        if counts && self.step_deferred().is_err() {
             tracing::debug!("what was deferred, and is undone, could not be counted");
         }
     }
@@ -162,7 +162,7 @@ impl Connection {
     /// when the transaction is lost with it.
     fn let_go_of_own_snapshot(&mut self) -> bool {
         let reads = self.cursors.iter().any(|cursor| cursor.strong_count() > 0);
-        if reads || self.sqlite().fork_status().snapshot.is_none() {
+        if reads || self.sqlite().speculation_status().snapshot.is_none() {
             return true;
         }
         let own = self.own_statements();
@@ -184,7 +184,7 @@ impl Connection {
             && deferred == log.entries().iter().filter(|it| !it.says_nothing()).count()
             && !optimistic.incomplete
             && !is_burst
-            && self.has_room_to_keep_back(optimistic, prepared, values)
+            && self.has_room_to_defer(optimistic, prepared, values)
     }
 
     /// Something of the database is shown, or changes its meaning, that no log can say. A transaction of mode Auto that only
@@ -211,7 +211,7 @@ impl Connection {
     ///
     /// # Errors
     /// See [`Connection::execute`]. When the turn does not come in time, the transaction goes on.
-    pub fn settle(&mut self) -> Result<(), Error> {
+    pub fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
         if self.has_deferred() {
             self.escalate_first()?;
         }
@@ -222,8 +222,8 @@ impl Connection {
     /// for it waits for nobody. Does nothing in other transactions, and outside of them.
     ///
     /// # Errors
-    /// See [`Connection::settle`].
-    pub fn settle_ahead(&mut self) -> Result<(), Error> {
+    /// See [`Connection::execute_deferred_in_turn`].
+    pub fn execute_deferred_ahead(&mut self) -> Result<(), Error> {
         if self.is_in_auto_mode() {
             self.escalate_first()?;
         }
@@ -232,7 +232,7 @@ impl Connection {
 
     /// True when nothing that was counted until now can change, since no transaction is open that works side by side with
     /// others.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_executed(&self) -> bool {
         self.optimistic.is_none()
     }
 
@@ -240,10 +240,10 @@ impl Connection {
     /// deferred and the answer is not known.
     ///
     /// # Errors
-    /// See [`Connection::settle`].
+    /// See [`Connection::execute_deferred_in_turn`].
     pub fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
         if self.entry_of(outcome).is_some_and(|entry| !entry.adds_one_row) {
-            self.settle()?;
+            self.execute_deferred_in_turn()?;
         }
         Ok(outcome.changes())
     }
@@ -252,10 +252,10 @@ impl Connection {
     /// deferred: the new id is the one that the row then gets.
     ///
     /// # Errors
-    /// See [`Connection::settle`].
+    /// See [`Connection::execute_deferred_in_turn`].
     pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
         if !planted("deferred-id-is-told") {
-            self.settle()?;
+            self.execute_deferred_in_turn()?;
         }
         // Not before: from now on it counts as seen.
         if self.entry_of(outcome).is_none() {
@@ -274,15 +274,15 @@ impl Connection {
 impl Optimistic {
     /// How many of its statements were logged and not executed.
     pub(crate) fn deferred(&self) -> usize {
-        self.kept_back.as_ref().filter(|_| self.auto).map_or(0, |it| it.count())
+        self.deferred_writes.as_ref().filter(|_| self.auto).map_or(0, |it| it.count())
     }
 
     fn needs(&self, prepared: &Prepared) -> Needs {
         let facts = &prepared.facts;
-        match routing::in_fork(facts, &prepared.route, prepared.compiled) {
+        match routing::in_speculation(facts, &prepared.route, prepared.compiled) {
             // What needs the turn takes it by itself, in whatever mode.
-            InFork::Plain | InFork::InTurn => return Needs::Nothing,
-            InFork::Logged | InFork::LoggedAtHome => {}
+            InSpeculation::Plain | InSpeculation::InTurn => return Needs::Nothing,
+            InSpeculation::Logged | InSpeculation::LoggedForLocalReplay => {}
         }
         if facts.transaction.is_some() {
             // A savepoint is of the transaction as it is.

@@ -68,10 +68,10 @@ impl Connection {
             return Err(Error::from(sqlite::Error { code, message }));
         }
         let lead = file.as_ref().map(|file| target.client(file).take_turn()).transpose()?;
-        // A fork's imaginary lock is none to copy under.
+        // A speculative transaction's imaginary lock is none to copy under.
         let rearms = target.optimistic.is_some();
         if rearms {
-            target.sqlite().arm_fork(false);
+            target.sqlite().arm_speculation(false);
         }
         let mut backup = Backup { copying: None, turn: lead.zip(file), rearms, target };
         let begun = backup.target.sqlite().begin_backup(target_schema, self.sqlite(), schema)?;
@@ -87,7 +87,7 @@ impl Connection {
     }
 
     /// The bytes of a database's file, as they would be on the disk. They are what the transaction sees: one
-    /// on a fork moves to its turn first.
+    /// in a speculative transaction moves to its turn first.
     ///
     /// # Errors
     /// When there is no such schema, or it cannot be read; else as [`Connection::execute`].
@@ -117,7 +117,7 @@ impl Connection {
         let own = self.own_statements();
         self.sqlite().deserialize(schema, bytes)?;
         drop(own);
-        self.as_new = false;
+        self.pristine = false;
         self.after_change(false);
         if main {
             (self.file, self.entrance) = (None, None);
@@ -171,7 +171,7 @@ impl Backup<'_> {
             lead.release();
         }
         if core::mem::take(&mut self.rearms) {
-            self.target.sqlite().arm_fork(true);
+            self.target.sqlite().arm_speculation(true);
         }
         Ok(finished?)
     }

@@ -1,4 +1,4 @@
-//! The commit of a transaction on a fork, read downward: each step is taken only if the one above
+//! The commit of a speculative transaction, read downward: each step is taken only if the one above
 //! could not be.
 //!
 //! 1. It has written nothing: it is done.
@@ -17,7 +17,7 @@ use manyhands_queue::{Kind, Lead, planted};
 use manyhands_sqlite::{Promotion, WalIndexHeader};
 
 use crate::Error;
-use crate::commit::client::Settled;
+use crate::commit::queue_client::Fate;
 use crate::commit::request::{Answer, Replayed};
 use crate::connection::Connection;
 use crate::connection::speculative::Optimistic;
@@ -35,7 +35,7 @@ impl Connection {
         self.drain_cursors()?;
         if let Some(optimistic) = &self.optimistic
             && let Some(read) = &optimistic.stale
-            && (optimistic.kept_back.is_some() || optimistic.is_to_be_executed())
+            && (optimistic.deferred_writes.is_some() || optimistic.is_to_be_executed())
         {
             return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
         }
@@ -43,17 +43,19 @@ impl Connection {
             self.escalate_first()?;
             return self.commit_in_turn();
         }
-        let fork = self.sqlite().fork_status();
-        let kept_back = self.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
-        let written = kept_back.map(|kept| kept.snapshot).or(fork.snapshot.filter(|_| fork.forked));
+        let fork = self.sqlite().speculation_status();
+        let deferred_writes = self.optimistic.as_ref().and_then(|it| it.deferred_writes.as_ref());
+        let written = deferred_writes
+            .map(|kept| kept.snapshot)
+            .or(fork.snapshot.filter(|_| fork.speculating));
         let Some(snapshot) = written else { return self.end_as_sqlite_does(commit) };
         if self.sqlite().violates_deferred_foreign_keys() {
             // COMMIT fails, and the transaction goes on.
-            self.execute_kept_back()?;
+            self.execute_deferred()?;
             if self.optimistic.is_none() {
                 return self.commit_in_turn();
             }
-            return self.step_at_home(commit, &[]);
+            return self.step_for_local_replay(commit, &[]);
         }
         // One of mode Auto has seen nothing that could have changed.
         let auto = self.is_in_auto_mode();
@@ -62,36 +64,36 @@ impl Connection {
         {
             // Not to be waited for with a snapshot in hand: a checkpoint of another program may hold the lock until
             // nobody reads the WAL any more.
-            if fork.forked && self.sqlite().promote_fork() == Promotion::Promoted {
+            if fork.speculating && self.sqlite().promote() == Promotion::Promoted {
                 self.count_transaction(|it| &it.promotions);
                 self.hold(lead)?;
                 self.note_promoted()?;
                 return self.end_as_sqlite_does(commit);
             }
-            let optimistic = self.leave_fork()?;
-            // Without a fork, nothing of it was executed before.
-            let outcome = self.commit_at_home(Some(lead), optimistic, &snapshot, commit)?;
-            if fork.forked {
+            let optimistic = self.leave_speculation()?;
+            // Without a speculative transaction, nothing of it was executed before.
+            let outcome = self.commit_by_local_replay(Some(lead), optimistic, &snapshot, commit)?;
+            if fork.speculating {
                 self.count_transaction(|it| &it.replays);
             } else {
                 self.count_transaction(|it| &it.promotions);
             }
             return Ok(outcome);
         }
-        let optimistic = self.leave_fork()?;
+        let optimistic = self.leave_speculation()?;
         let lead = match self.submit_log(&optimistic, &snapshot) {
             // It has seen nothing: a statement fails now. Its own connection says how.
-            Ok(Some(Settled::Answer(Answer::Conflict { .. }))) if optimistic.auto => None,
-            Ok(Some(Settled::Answer(answer))) => {
+            Ok(Some(Fate::Answer(Answer::Conflict { .. }))) if optimistic.auto => None,
+            Ok(Some(Fate::Answer(answer))) => {
                 let outcome = self.accept_replay(answer, &optimistic);
                 self.reuse_log(optimistic.log);
                 return outcome;
             }
-            Ok(Some(Settled::Turn(lead))) => Some(lead),
+            Ok(Some(Fate::Turn(lead))) => Some(lead),
             Ok(None) => None,
             Err(error) => return Err(self.resume_after(error, optimistic)),
         };
-        let outcome = self.commit_at_home(lead, optimistic, &snapshot, commit)?;
+        let outcome = self.commit_by_local_replay(lead, optimistic, &snapshot, commit)?;
         self.count_transaction(|it| &it.replays);
         Ok(outcome)
     }
@@ -114,7 +116,7 @@ impl Connection {
 
     /// Executes the log in the own turn, and commits it there: the transaction is over then, but where one of mode Auto
     /// has waited too long. `lead` is the turn, if it has come already.
-    fn commit_at_home(
+    fn commit_by_local_replay(
         &mut self,
         lead: Option<Lead>,
         optimistic: Box<Optimistic>,
@@ -124,7 +126,7 @@ impl Connection {
         if let Err(error) = self.hold_all(lead) {
             return Err(self.resume_after(error, optimistic));
         }
-        let optimistic = self.replay_at_home(optimistic, Some(snapshot))?;
+        let optimistic = self.replay_locally(optimistic, Some(snapshot))?;
         self.reuse_log(optimistic.log);
         let result = match commit.facts.transaction {
             Some(TransactionStatement::Commit) => self.end_as_sqlite_does(commit),
@@ -155,8 +157,8 @@ impl Connection {
         result
     }
 
-    /// Undoes what was done on the fork; its log remains.
-    pub(crate) fn leave_fork(&mut self) -> Result<Box<Optimistic>, Error> {
+    /// Undoes what was done speculatively; its log remains.
+    pub(crate) fn leave_speculation(&mut self) -> Result<Box<Optimistic>, Error> {
         let _own = self.own_statements();
         self.expire_reading_blobs();
         if !self.sqlite().is_autocommit() {
@@ -183,8 +185,8 @@ impl Connection {
         &mut self,
         optimistic: &Optimistic,
         snapshot: &WalIndexHeader,
-    ) -> Result<Option<Settled>, Error> {
-        if optimistic.at_home || !self.may_travel() {
+    ) -> Result<Option<Fate>, Error> {
+        if optimistic.replays_locally || !self.may_travel() {
             return Ok(None);
         }
         self.submit_request(Kind::Request, &optimistic.request(self.session, snapshot))
@@ -214,7 +216,7 @@ impl Connection {
         }
         let total = optimistic.before.total_changes.wrapping_add(replayed.counts.total_changes);
         let here = self.sqlite().total_changes();
-        self.open().counters.impersonate(replayed.counts.changes, total, here);
+        self.open().counters.set_counters(replayed.counts.changes, total, here);
         self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
     }
 
@@ -227,9 +229,9 @@ impl Connection {
         result
     }
 
-    /// True after an error: what the fork wrote did not fit into memory, and SQLite has undone it.
-    pub(crate) fn fork_has_overflowed(&self) -> bool {
-        self.optimistic.is_some() && self.sqlite().fork_status().overflowed
+    /// True after an error: what the speculative transaction wrote did not fit into memory, and SQLite has undone it.
+    pub(crate) fn speculation_has_overflowed(&self) -> bool {
+        self.optimistic.is_some() && self.sqlite().speculation_status().overflowed
     }
 
     pub(crate) fn count_transaction(&self, which: impl Fn(&TransactionCounts) -> &AtomicU64) {

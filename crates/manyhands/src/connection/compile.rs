@@ -115,7 +115,7 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// A statement is used again, on a fork or in a turn, where what it touches is noted: now it is worth to
+    /// A statement is used again, speculatively or in a turn, where what it touches is noted: now it is worth to
     /// know that exactly. To look costs more than to send a request.
     pub(crate) fn know_tables(&mut self, prepared: &mut Prepared) {
         let is_noted = self.optimistic.is_some() || !self.turns.is_empty();
@@ -159,7 +159,7 @@ impl Connection {
         let compiled = compiled.map(|it| self.with_nothing_to_do(it)).transpose()?;
         if let Some(prepared) = &compiled {
             // Most settings are made when they are compiled.
-            self.as_new &= prepared.facts.leaves_no_trace();
+            self.pristine &= prepared.facts.leaves_no_trace();
             self.keep_handlers(&prepared.facts);
         }
         Ok((compiled, used))

@@ -1,7 +1,7 @@
 //! Cursors: the rows of a statement that reads, one by one, while its connection executes others.
 //!
 //! SQLite leaves open what a running SELECT shows of rows that are written meanwhile
-//! (<https://sqlite.org/isolation.html>). A log must be exact, so in a transaction on a fork a cursor shows
+//! (<https://sqlite.org/isolation.html>). A log must be exact, so in a speculative transaction a cursor shows
 //! the rows as they were before the write: what it has not shown yet is fetched first. What was shown by
 //! the commit is what the transaction has seen, and no more.
 
@@ -16,7 +16,7 @@ use crate::limits;
 use crate::row::{Outcome, Row, Tally};
 use crate::row_buffer::RowBuffer;
 use crate::statement::prepared::Prepared;
-use crate::statement::routing::{self, InFork};
+use crate::statement::routing::{self, InSpeculation};
 
 /// The rows of a statement, one by one; made by [`Connection::cursor`]. Dropping it ends the statement.
 #[derive(Debug)]
@@ -112,15 +112,16 @@ impl Connection {
         values: &[Value],
     ) -> Result<Cursor, Error> {
         self.prepare_transaction(&prepared)?;
-        self.execute_kept_back()?;
-        // A fork that reads may overflow too: so before.
-        self.keep_within_limits(self.sqlite().fork_status().forked)?;
-        let in_fork = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);
-        let logged = self.optimistic.is_some() && in_fork != InFork::Plain;
-        if logged && in_fork == InFork::LoggedAtHome {
-            self.stay_at_home(&prepared);
+        self.execute_deferred()?;
+        // A speculative transaction that reads may overflow too: so before.
+        self.keep_within_limits(self.sqlite().speculation_status().speculating)?;
+        let in_speculation =
+            routing::in_speculation(&prepared.facts, &prepared.route, prepared.compiled);
+        let logged = self.optimistic.is_some() && in_speculation != InSpeculation::Plain;
+        if logged && in_speculation == InSpeculation::LoggedForLocalReplay {
+            self.require_local_replay(&prepared);
         }
-        self.as_new &= prepared.facts.leaves_no_trace();
+        self.pristine &= prepared.facts.leaves_no_trace();
         if let Err(error) = prepared.statement.bind_all(values.iter().map(Value::as_ref)) {
             self.put_back(prepared);
             return Err(Error::from(error));
@@ -150,7 +151,7 @@ impl Connection {
     /// Fetches what open cursors have not shown yet: their tables are about to be written, or the
     /// transaction that they belong to is about to end.
     pub(crate) fn drain_cursors(&mut self) -> Result<(), Error> {
-        let limit = self.settings.fork_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
+        let limit = self.settings.speculation_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
         self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.interrupt.spare(true);
         let mut cursors = self.cursors.iter().filter_map(Weak::upgrade);

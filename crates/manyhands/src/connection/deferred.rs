@@ -1,20 +1,20 @@
 //! Writes of a transaction that need not be executed before it commits, since it is certain what comes of them.
 //!
-//! What a transaction writes on its fork is executed once more where it takes effect, if others have committed
+//! What a transaction writes speculatively is executed once more where it takes effect, if others have committed
 //! meanwhile. Of an INSERT with an id that its snapshot has no row for, of one that leaves the id to SQLite, for which
 //! one can be reserved, and of an UPDATE of the row that has an id, the caller learns that one row was changed, and its
 //! id, if SQLite's program of the statement can fail with nothing else, and shows nothing else ([`crate::statement::bytecode`]).
-//! Such a statement is kept back: it goes into the log with what its caller has seen, and is executed
+//! Such a statement is deferred: it goes into the log with what its caller has seen, and is executed
 //!
 //! | when                                                       | where                                      |
 //! |------------------------------------------------------------|--------------------------------------------|
-//! | the transaction executes another statement, or reads       | on the fork, before that                   |
+//! | the transaction executes another statement, or reads       | speculatively, before that                   |
 //! | it moves to its turn                                       | there                                      |
 //! | it commits, and nobody else has committed meanwhile        | in the turn that it takes for that         |
 //! | it commits, and others have                                | with its log, by the leader, as ever       |
 //!
-//! What can go wrong: a statement on the fork that was not preceded by what is kept back. So whatever a transaction on
-//! a fork does comes by [`Connection::execute_kept_back`], or moves it to its turn.
+//! What can go wrong: a speculative statement that was not preceded by what is deferred. So whatever a speculative
+//! transaction does comes by [`Connection::execute_deferred`], or moves it to its turn.
 
 use crate::statement::infallible::Moment;
 use crate::statement::infallible::RowLookup;
@@ -30,7 +30,7 @@ use crate::connection::speculative::Optimistic;
 use crate::limits;
 use crate::row::{Outcome, Row, Tally, bytes_of};
 use crate::statement::bytecode::NamedRow;
-use crate::statement::infallible::Certainty;
+use crate::statement::infallible::Infallibility;
 use crate::statement::observe::Observer;
 use crate::statement::prepared::{Prepared, Uses};
 use crate::statement::routing::Route;
@@ -38,7 +38,7 @@ use crate::statement::rowid::GivenIds;
 
 /// What the open transaction has logged and not executed.
 #[derive(Debug)]
-pub(crate) struct KeptBack {
+pub(crate) struct DeferredWrites {
     /// The places in the log.
     entries: Vec<usize>,
     added: Added,
@@ -48,9 +48,9 @@ pub(crate) struct KeptBack {
     pub(crate) now: Counts,
 }
 
-impl KeptBack {
-    fn of(snapshot: WalIndexHeader, now: Counts) -> KeptBack {
-        KeptBack { entries: Vec::new(), added: Added::default(), snapshot, now }
+impl DeferredWrites {
+    fn of(snapshot: WalIndexHeader, now: Counts) -> DeferredWrites {
+        DeferredWrites { entries: Vec::new(), added: Added::default(), snapshot, now }
     }
 
     /// How many statements it has.
@@ -74,21 +74,21 @@ struct OneRow {
 }
 
 impl Connection {
-    /// Logs a write of the open transaction on a fork without executing it, if it is certain that it changes one row,
+    /// Logs a write of the open speculative transaction without executing it, if it is certain that it changes one row,
     /// and nothing else.
-    pub(crate) fn keep_back(
+    pub(crate) fn defer_row(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Option<Outcome> {
-        if !self.may_keep_back(prepared, values) {
+        if !self.may_defer_row(prepared, values) {
             return None;
         }
-        self.foresee_row(prepared);
+        self.look_up_row(prepared);
         let row = self.row_of(prepared, values)?;
-        let kept = self.optimistic.as_ref()?.kept_back.as_ref().map(|kept| kept.snapshot);
+        let kept = self.optimistic.as_ref()?.deferred_writes.as_ref().map(|kept| kept.snapshot);
         // Without one, as where the view of the wal-index could not be made, the transaction has no fork either.
-        let snapshot = kept.or_else(|| self.sqlite().fork_status().snapshot)?;
+        let snapshot = kept.or_else(|| self.sqlite().speculation_status().snapshot)?;
         let mut now = self.counts();
         (now.changes, now.total_changes) = (1, now.total_changes + 1);
         if row.is_added {
@@ -103,8 +103,8 @@ impl Connection {
             observer.row(rows[0].values());
         }
         self.log(prepared, values, observer.so_far(true), Some(&tally));
-        let Optimistic { log, kept_back, .. } = &mut **self.optimistic.as_mut()?;
-        let kept = kept_back.get_or_insert_with(|| KeptBack::of(snapshot, now));
+        let Optimistic { log, deferred_writes, .. } = &mut **self.optimistic.as_mut()?;
+        let kept = deferred_writes.get_or_insert_with(|| DeferredWrites::of(snapshot, now));
         kept.now = now;
         kept.entries.push(log.entries().len() - 1);
         if row.is_added {
@@ -113,18 +113,18 @@ impl Connection {
         Some(Outcome { rows, tally })
     }
 
-    fn may_keep_back(&self, prepared: &Prepared, values: &[Value]) -> bool {
+    fn may_defer_row(&self, prepared: &Prepared, values: &[Value]) -> bool {
         let Some(optimistic) = self.optimistic.as_ref().filter(|it| !it.auto && !it.detached)
         else {
             return false;
         };
         matches!(prepared.uses, Uses::Again | Uses::Known(_))
             && !prepared.is_stale()
-            && self.has_room_to_keep_back(optimistic, prepared, values)
+            && self.has_room_to_defer(optimistic, prepared, values)
     }
 
     /// True for a statement that any connection can execute, later, and that is not too much to keep until then.
-    pub(crate) fn has_room_to_keep_back(
+    pub(crate) fn has_room_to_defer(
         &self,
         optimistic: &Optimistic,
         prepared: &Prepared,
@@ -132,31 +132,31 @@ impl Connection {
     ) -> bool {
         let log = &optimistic.log;
         let bytes = bytes_of(values);
-        let kept = optimistic.kept_back.as_ref().map_or(0, KeptBack::count);
+        let kept = optimistic.deferred_writes.as_ref().map_or(0, DeferredWrites::count);
         prepared.route == Route::Request
             // Nothing is called for it, and no setting of this connection alone makes it fail.
             && self.may_travel()
-            && !optimistic.at_home
+            && !optimistic.replays_locally
             && kept < limits::KEPT_BACK_MAX
-            && bytes <= limits::CERTAIN_BYTES_MAX
-            && log.bytes() + bytes <= self.settings.fork_bytes_max / 4
+            && bytes <= limits::INFALLIBLE_BYTES_MAX
+            && log.bytes() + bytes <= self.settings.speculation_bytes_max / 4
             && !self.writes_with_blob()
     }
 
     /// Sees to it that it is known what is certain of a statement, and that rows can be looked up if it is about one.
-    fn foresee_row(&mut self, prepared: &mut Prepared) {
-        self.forget_certainty_of_other_settings(prepared);
-        if prepared.certainty.is_none() {
+    fn look_up_row(&mut self, prepared: &mut Prepared) {
+        self.forget_infallibility_of_other_settings(prepared);
+        if prepared.infallibility.is_none() {
             self.look_at_anew(prepared);
         }
-        let Some(certainty) = &mut prepared.certainty else { return };
-        let Some(unfailing) = &mut certainty.unfailing else { return };
-        if let (Some(row), None) = (&unfailing.row, &certainty.lookup) {
+        let Some(infallibility) = &mut prepared.infallibility else { return };
+        let Some(infallible) = &mut infallibility.infallible else { return };
+        if let (Some(row), None) = (&infallible.row, &infallibility.lookup) {
             let _own = self.own_statements();
-            let lookup = RowLookup::of(self.sqlite(), row, certainty.schema);
-            certainty.lookup = lookup.ok().flatten().map(Box::new);
-            if certainty.lookup.is_none() {
-                unfailing.row = None;
+            let lookup = RowLookup::of(self.sqlite(), row, infallibility.schema);
+            infallibility.lookup = lookup.ok().flatten().map(Box::new);
+            if infallibility.lookup.is_none() {
+                infallible.row = None;
             }
         }
     }
@@ -164,17 +164,17 @@ impl Connection {
     /// The row that a statement adds or changes with these values, and no other.
     fn row_of(&mut self, prepared: &mut Prepared, values: &[Value]) -> Option<OneRow> {
         let given_all = values.len() == prepared.statement.parameter_count();
-        let Certainty { schema, unfailing, lookup, .. } = prepared.certainty.as_mut()?;
-        let unfailing = unfailing.as_mut().filter(|it| given_all && it.with(values))?;
-        let Some(named) = &unfailing.row else {
+        let Infallibility { schema, infallible, lookup, .. } = prepared.infallibility.as_mut()?;
+        let infallible = infallible.as_mut().filter(|it| given_all && it.with(values))?;
+        let Some(named) = &infallible.row else {
             let schema = *schema;
-            return if unfailing.adds_one_row { self.new_row(prepared, schema) } else { None };
+            return if infallible.adds_one_row { self.new_row(prepared, schema) } else { None };
         };
         let NamedRow { parameter, is_added, .. } = *named;
         let lookup = lookup.as_mut()?;
         let &Value::Integer(id) = values.get(parameter)? else { return None };
         let optimistic = self.optimistic.as_ref()?;
-        let kept = optimistic.kept_back.as_ref();
+        let kept = optimistic.deferred_writes.as_ref();
         let executed = optimistic.log.entries().len() - kept.map_or(0, |kept| kept.entries.len());
         let at = Moment { snapshot: self.open().ids.snapshot(), executed };
         let table = lookup.table;
@@ -183,7 +183,7 @@ impl Connection {
             let found = lookup.finds(id, at);
             if found.is_none() {
                 // It is executed, and SQLite compiles it again, if that is why.
-                unfailing.row = None;
+                infallible.row = None;
             }
             found?
         };
@@ -193,7 +193,7 @@ impl Connection {
 
     /// The row that an INSERT adds which leaves its id to SQLite.
     fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<OneRow> {
-        let Optimistic { queue, kept_back, .. } = &**self.optimistic.as_ref()?;
+        let Optimistic { queue, deferred_writes, .. } = &**self.optimistic.as_ref()?;
         let open = self.open();
         let _own = open.compiler.hooks.own();
         let known = (&prepared.facts, &*prepared.columns);
@@ -202,26 +202,26 @@ impl Connection {
             return None;
         }
         let table = insert.key();
-        let added = kept_back.as_ref().and_then(|it| it.added.highest(table));
+        let added = deferred_writes.as_ref().and_then(|it| it.added.highest(table));
         let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
         let given = insert.given(vec![id]);
         Some(OneRow { table, id, is_added: true, given })
     }
 
-    /// Executes on the fork what was kept back, before something else is executed there.
+    /// Executes speculatively what was deferred, before something else is executed there.
     ///
     /// # Errors
     /// As SQLite fails. The transaction is rolled back then: its caller was told that all this was executed.
-    pub(crate) fn execute_kept_back(&mut self) -> Result<(), Error> {
+    pub(crate) fn execute_deferred(&mut self) -> Result<(), Error> {
         // In mode Auto that is done in the turn alone.
-        if self.optimistic.as_ref().is_none_or(|it| it.auto || it.kept_back.is_none()) {
+        if self.optimistic.as_ref().is_none_or(|it| it.auto || it.deferred_writes.is_none()) {
             return Ok(());
         }
         self.drain_cursors()?;
-        match self.step_kept_back() {
+        match self.step_deferred() {
             Ok(()) => self.keep_within_limits(true),
             // All of the log is executed there.
-            Err(_) if self.fork_has_overflowed() => self.escalate(false),
+            Err(_) if self.speculation_has_overflowed() => self.escalate(false),
             Err(error) => {
                 self.roll_back_quietly();
                 Err(error)
@@ -229,9 +229,9 @@ impl Connection {
         }
     }
 
-    /// The same on a fork that has become SQLite's own transaction, too, which keeps within no limits.
-    pub(crate) fn step_kept_back(&mut self) -> Result<(), Error> {
-        let Some(kept) = self.optimistic.as_mut().and_then(|it| it.kept_back.take()) else {
+    /// The same in a speculative transaction that has become SQLite's own transaction, too, which keeps within no limits.
+    pub(crate) fn step_deferred(&mut self) -> Result<(), Error> {
+        let Some(kept) = self.optimistic.as_mut().and_then(|it| it.deferred_writes.take()) else {
             return Ok(());
         };
         if planted("kept-back-forgotten") {
@@ -269,7 +269,10 @@ impl Optimistic {
         if let Some(entry) = self.log.last_mut() {
             entry.adds_one_row = adds_one_row;
         }
-        self.kept_back.get_or_insert_with(|| KeptBack::of(live, now)).entries.push(place);
+        self.deferred_writes
+            .get_or_insert_with(|| DeferredWrites::of(live, now))
+            .entries
+            .push(place);
     }
 }
 

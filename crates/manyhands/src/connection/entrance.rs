@@ -199,7 +199,7 @@ impl Connection {
         let was_shared = self.is_shared();
         self.entrance = None;
         if !self.settings.label.is_empty() {
-            file.queue().introduce(&self.settings.label);
+            file.queue().register_label(&self.settings.label);
         }
         let _own = self.own_statements();
         let open = self.open_mut();

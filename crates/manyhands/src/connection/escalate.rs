@@ -1,6 +1,6 @@
 //! A transaction moves to its turn in the queue: from there on it runs as SQLite alone would have it, and cannot conflict.
 //!
-//! A fork on whose snapshot nobody has committed, where nobody waits, goes on *in place*, on that snapshot. Otherwise
+//! A speculative transaction on whose snapshot nobody has committed, where nobody waits, goes on *in place*, on that snapshot. Otherwise
 //! the transaction leaves the snapshot, before it waits: a checkpoint that waits for that would keep the turn from coming. Then it
 //! executes its log again (`local_replay.rs`), and compares.
 //!
@@ -14,8 +14,8 @@ use manyhands_queue::{Deadline, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
 
 use crate::Error;
-use crate::commit::client::Client;
 use crate::commit::executor::Executed;
+use crate::commit::queue_client::QueueClient;
 use crate::commit::recent;
 use crate::commit::request::{self, Answer, Origin};
 use crate::connection::Connection;
@@ -26,7 +26,7 @@ use crate::statement::fingerprint::Fingerprint;
 use crate::statement::tables::TableSet;
 
 impl Connection {
-    /// Moves the transaction to its turn. With `as_it_is` the fork holds what its log says, and no more: then it can be
+    /// Moves the transaction to its turn. With `as_it_is` the speculative transaction holds what its log says, and no more: then it can be
     /// promoted.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Connection {
         let has_read = !optimistic.log.entries().is_empty();
         let calls = optimistic.log.entries().iter().any(|it| it.calls_application);
         // It could not go on reading if the turn did not come, or with another snapshot.
-        let others = || self.file.as_ref().is_some_and(|it| it.has_foreign_connections());
+        let others = || self.file.as_ref().is_some_and(|it| it.has_external_connections());
         if optimistic.incomplete
             || optimistic.reads_elsewhere
             || calls
@@ -118,8 +118,8 @@ impl Connection {
         self.see_what_waits();
         // A detached one has left the snapshot that it has read.
         let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
-        let snapshot = self.sqlite().fork_status().snapshot.filter(|_| !detached);
-        let optimistic = self.leave_fork()?;
+        let snapshot = self.sqlite().speculation_status().snapshot.filter(|_| !detached);
+        let optimistic = self.leave_speculation()?;
         if planted("wait-with-a-snapshot") {
             self.sqlite().execute("BEGIN; SELECT 1 FROM sqlite_schema")?;
         }
@@ -133,7 +133,7 @@ impl Connection {
             self.roll_back_here();
         }
         self.count_transaction(|it| &it.escalations);
-        let optimistic = self.replay_at_home(optimistic, snapshot.as_ref())?;
+        let optimistic = self.replay_locally(optimistic, snapshot.as_ref())?;
         self.reuse_log(optimistic.log);
         self.count_transaction(|it| &it.replays);
         Ok(())
@@ -149,7 +149,7 @@ impl Connection {
                 self.hold_all(None)?;
             }
         }
-        let fork = self.sqlite().fork_status();
+        let fork = self.sqlite().speculation_status();
         let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
         if detached || fork.snapshot.is_some() && fork.snapshot != fork.live {
             return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
@@ -165,11 +165,11 @@ impl Connection {
         if optimistic.detached {
             return Ok(false);
         }
-        let fork = self.sqlite().fork_status();
+        let fork = self.sqlite().speculation_status();
         let is_newest = fork.snapshot.is_none() || fork.snapshot == fork.live;
-        let goes_on = if fork.forked {
+        let goes_on = if fork.speculating {
             // What was read elsewhere has no turn, and may have changed: it is read again.
-            !optimistic.reads_elsewhere && self.sqlite().promote_fork() == Promotion::Promoted
+            !optimistic.reads_elsewhere && self.sqlite().promote() == Promotion::Promoted
         } else {
             // SQLite takes its lock with the first write, and waits for nobody then: so only where functions of the
             // application would be called again.
@@ -184,7 +184,7 @@ impl Connection {
 
     /// Executes the log in the turn that it holds, and gives it back. If that fails for who waits too long, or for what a
     /// transaction of mode Auto has read, this one stays open.
-    pub(crate) fn replay_at_home(
+    pub(crate) fn replay_locally(
         &mut self,
         optimistic: Box<Optimistic>,
         snapshot: Option<&WalIndexHeader>,
@@ -219,7 +219,7 @@ impl Connection {
     pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
         optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
         let begun = self.begin_again();
-        self.sqlite().arm_fork(true);
+        self.sqlite().arm_speculation(true);
         self.optimistic = Some(optimistic);
         if begun.is_err() {
             self.roll_back_quietly();
@@ -243,7 +243,7 @@ impl Connection {
     /// True when all that the transaction has read is still so, as far as is known without a look. Of one whose log says all.
     fn is_as_it_was(&self) -> bool {
         let Some(optimistic) = &self.optimistic else { return false };
-        let fork = self.sqlite().fork_status();
+        let fork = self.sqlite().speculation_status();
         if fork.snapshot == fork.live {
             return true;
         }
@@ -261,8 +261,8 @@ impl Connection {
         let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
             return false;
         };
-        let snapshot = self.sqlite().fork_status().snapshot;
-        let Some(snapshot) = snapshot.filter(|_| !optimistic.at_home) else { return false };
+        let snapshot = self.sqlite().speculation_status().snapshot;
+        let Some(snapshot) = snapshot.filter(|_| !optimistic.replays_locally) else { return false };
         let mut request = Vec::new();
         let encoded = request::encode(&optimistic.request(self.session, &snapshot), &mut request);
         if encoded.is_none() || !self.may_travel() {
@@ -300,7 +300,7 @@ impl Connection {
         let Some(file) = self.file.clone() else { return Ok(()) };
         let client = self.client(&file);
         let deadline = Deadline::after(time_max.min(self.settings.timeout));
-        let client = Client { deadline, gives_way: true, ..client };
+        let client = QueueClient { deadline, gives_way: true, ..client };
         let lead = client.take_turn()?;
         self.hold(lead)
     }
@@ -308,8 +308,8 @@ impl Connection {
     /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.
     pub(crate) fn note_promoted(&mut self) -> Result<(), Error> {
         let written = self.optimistic.as_ref().map_or(TableSet::ALL, |it| it.log.written());
-        self.sqlite().arm_fork(false);
-        let executed = self.step_kept_back();
+        self.sqlite().arm_speculation(false);
+        let executed = self.step_deferred();
         let Some(ended) = self.end_optimistic() else { return executed };
         if let Err(error) = executed {
             if ended.auto {

@@ -180,7 +180,7 @@ impl Connection {
         if new && !built_in && !self.additions.extended {
             // No statement so far has used it.
             self.begin_operation()?;
-            self.as_new = false;
+            self.pristine = false;
             return Ok(());
         }
         self.before_change()
@@ -193,15 +193,15 @@ impl Connection {
         if self.optimistic.as_ref().is_some_and(|it| !it.log.entries().is_empty()) {
             self.show_unlogged()?;
         }
-        self.as_new = false;
+        self.pristine = false;
         Ok(())
     }
 
-    /// It has changed; `particular` says that other connections would now execute writes differently.
-    pub(crate) fn after_change(&mut self, particular: bool) {
-        self.particular |= particular;
+    /// It has changed; `connection_local` says that other connections would now execute writes differently.
+    pub(crate) fn after_change(&mut self, connection_local: bool) {
+        self.connection_local |= connection_local;
         if let Some(optimistic) = &mut self.optimistic {
-            optimistic.at_home |= self.particular;
+            optimistic.replays_locally |= self.connection_local;
         }
         while self.returned.pop().is_some() {}
         let open = self.open_mut();

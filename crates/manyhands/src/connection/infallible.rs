@@ -1,11 +1,11 @@
-//! Writes that are certain to succeed before they are executed ([`Program::unfailing`]).
+//! Writes that are certain to succeed before they are executed ([`Bytecode::infallible`]).
 //!
 //! Who executes such a statement, and asks nothing, learns nothing from it: a transaction that begins with one may
-//! execute it when it commits, as a write of its own, instead of on a fork first.
+//! execute it when it commits, as a write of its own, instead of speculatively first.
 
 use crate::session::schema::KnownSchema;
-use crate::statement::infallible::Certainty;
-use crate::statement::infallible::Foreseen;
+use crate::statement::infallible::Infallibility;
+use crate::statement::infallible::InfallibleWrite;
 use std::sync::Arc;
 
 use manyhands_sqlite::{Step, Value, ValueRef};
@@ -14,7 +14,7 @@ use crate::commit::recent;
 use crate::connection::Connection;
 use crate::limits;
 use crate::row::bytes_of;
-use crate::statement::bytecode::Program;
+use crate::statement::bytecode::Bytecode;
 use crate::statement::prepared::{Prepared, Uses};
 use crate::statement::rewrite;
 use crate::statement::routing::Route;
@@ -32,12 +32,12 @@ impl Connection {
     /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
     ///
     /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
-    pub fn foresee(&mut self, sql: &str, values: &[Value]) -> Option<Foreseen> {
+    pub fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite> {
         if !self.is_plain_but_for_durability()
             || !self.may_travel()
             || self.writes_with_blob()
             || self.begins_auto_mode("BEGIN") != Some(true)
-            || bytes_of(values) > limits::CERTAIN_BYTES_MAX
+            || bytes_of(values) > limits::INFALLIBLE_BYTES_MAX
         {
             return None;
         }
@@ -47,9 +47,9 @@ impl Connection {
         }
         let mut prepared = self.look_up(sql).ok()??;
         let schema = self.open().schema.number;
-        prepared.certainty.take_if(|it| Some(it.schema) != schema);
-        self.forget_certainty_of_other_settings(&mut prepared);
-        if prepared.certainty.is_none() && comes_again(&prepared) {
+        prepared.infallibility.take_if(|it| Some(it.schema) != schema);
+        self.forget_infallibility_of_other_settings(&mut prepared);
+        if prepared.infallibility.is_none() && comes_again(&prepared) {
             let uses = prepared.uses;
             if uses != Uses::None {
                 // Compiled for an older schema, maybe, and executed by others since.
@@ -59,27 +59,27 @@ impl Connection {
             }
             self.look_at(&mut prepared);
         }
-        let foreseen = foreseen_of(&prepared, values);
+        let foreseen = infallible_write_with(&prepared, values);
         self.put_back(prepared);
         foreseen
     }
 
     /// The same for a statement of an open transaction of mode Auto that has done nothing else.
-    pub(crate) fn foresee_prepared(
+    pub(crate) fn infallible_write_of(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
-    ) -> Option<Foreseen> {
+    ) -> Option<InfallibleWrite> {
         if !self.follow_schema() {
             return None;
         }
         let schema = self.open().schema.number;
-        prepared.certainty.take_if(|it| Some(it.schema) != schema);
-        self.forget_certainty_of_other_settings(prepared);
-        if prepared.certainty.is_none() && comes_again(prepared) {
+        prepared.infallibility.take_if(|it| Some(it.schema) != schema);
+        self.forget_infallibility_of_other_settings(prepared);
+        if prepared.infallibility.is_none() && comes_again(prepared) {
             self.look_at_anew(prepared);
         }
-        foreseen_of(prepared, values)
+        infallible_write_with(prepared, values)
     }
 
     /// Compiles a statement once more, since it may have been compiled for an older schema, and finds out what is certain of
@@ -97,7 +97,7 @@ impl Connection {
     /// a read only when it may have changed.
     fn follow_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
-        let state = self.sqlite().fork_status().live;
+        let state = self.sqlite().speculation_status().live;
         let known = &self.open().schema;
         if let (Some(known), Some(file)) = (&known.state, &self.file) {
             let then = (known.change, known.checksum);
@@ -116,31 +116,31 @@ impl Connection {
         true
     }
 
-    pub(crate) fn forget_certainty_of_other_settings(&self, prepared: &mut Prepared) {
+    pub(crate) fn forget_infallibility_of_other_settings(&self, prepared: &mut Prepared) {
         let settings = self.open().ids.settings();
-        prepared.certainty.take_if(|it| it.settings != settings);
+        prepared.infallibility.take_if(|it| it.settings != settings);
     }
 
     /// Finds out what is certain of a statement that was compiled just now.
     pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
         let counts = self.counts_here();
-        prepared.certainty = self.certainty_of(prepared);
+        prepared.infallibility = self.infallibility_of(prepared);
         // To look at the program of a write sets what `changes()` tells.
         self.continue_session(counts);
-        if let Some(certainty) = &prepared.certainty {
-            self.open_mut().schema.number = Some(certainty.schema);
+        if let Some(infallibility) = &prepared.infallibility {
+            self.open_mut().schema.number = Some(infallibility.schema);
         }
     }
 
-    fn certainty_of(&self, prepared: &Prepared) -> Option<Certainty> {
+    fn infallibility_of(&self, prepared: &Prepared) -> Option<Infallibility> {
         let _own = self.own_statements();
-        let program = Program::of(self.sqlite(), &prepared.sql).ok()?;
+        let program = Bytecode::of(self.sqlite(), &prepared.sql).ok()?;
         let schema = program.schema().or(self.open().schema.number)?;
         let travels = prepared.route == Route::Request;
         let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
-        let unfailing = travels.then(|| program.unfailing(may_be_null)).flatten();
+        let infallible = travels.then(|| program.infallible(may_be_null)).flatten();
         let settings = self.open().ids.settings();
-        Some(Certainty { schema, settings, unfailing, lookup: None })
+        Some(Infallibility { schema, settings, infallible, lookup: None })
     }
 
     /// False for a column of this name without DEFAULT, or with a literal that is not NULL.
@@ -170,12 +170,12 @@ fn is_literal(sql: &str) -> bool {
 }
 
 /// What is certain of a statement with these values, as far as somebody has looked.
-fn foreseen_of(prepared: &Prepared, values: &[Value]) -> Option<Foreseen> {
+fn infallible_write_with(prepared: &Prepared, values: &[Value]) -> Option<InfallibleWrite> {
     let given_all = values.len() == prepared.statement.parameter_count();
-    let unfailing = prepared.certainty.as_ref().and_then(|it| it.unfailing.as_ref());
-    unfailing
+    let infallible = prepared.infallibility.as_ref().and_then(|it| it.infallible.as_ref());
+    infallible
         .filter(|it| given_all && it.with(values) && !it.may_be_taken() && !it.returns_id)
-        .map(|it| if it.adds_one_row { Foreseen::OneRow } else { Foreseen::Success })
+        .map(|it| if it.adds_one_row { InfallibleWrite::OneRow } else { InfallibleWrite::Success })
 }
 
 /// False for a text that seems to have been made for one execution.

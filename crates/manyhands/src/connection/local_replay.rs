@@ -13,7 +13,7 @@ use crate::commit::replay::Taint;
 use crate::connection::Connection;
 use crate::connection::speculative::Optimistic;
 use crate::row::Outcome;
-use crate::statement::observe::{self, Seen, Shown, Watched};
+use crate::statement::observe::{self, Observed, Seen, Shown};
 use crate::statement::prepared::Prepared;
 use crate::statement::rowid::Recorded;
 use crate::statement::tables::{TableSet, Touches};
@@ -61,7 +61,7 @@ impl Connection {
         &mut self,
         step: fn(&mut Connection, &mut Prepared, &[Value]) -> Result<Outcome, Error>,
     ) -> Result<Outcome, Error> {
-        let only_reads = self.particular && self.is_query_only()?;
+        let only_reads = self.connection_local && self.is_query_only()?;
         if only_reads {
             self.sqlite().execute("PRAGMA query_only = OFF")?;
         }
@@ -115,14 +115,14 @@ impl Connection {
             self.put_back(prepared);
             return Ok(self.commit_again());
         }
-        let watched = self.watch_again(&mut prepared, &optimistic.log, entry, *taint)?;
+        let watched = self.observe_again(&mut prepared, &optimistic.log, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
             self.open().counters.ran_here();
         }
         let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
         taint.spread(touches, prepared.facts.session_function);
-        if prepared.facts.home_function {
+        if prepared.facts.local_function {
             // What a function of the application makes may be something else each time.
             taint.add(touches.writes);
         }
@@ -164,16 +164,16 @@ impl Connection {
     }
 
     /// Steps one statement of the log again, with the ids that it was given.
-    fn watch_again(
+    fn observe_again(
         &mut self,
         prepared: &mut Prepared,
         log: &Log,
         entry: &Entry,
         taint: Taint,
-    ) -> Result<Watched, Error> {
+    ) -> Result<Observed, Error> {
         let watch = |statement: &mut Statement| {
             statement.bind_all(log.values(entry))?;
-            Ok(observe::watch_again(statement, &entry.seen()))
+            Ok(observe::observe_again(statement, &entry.seen()))
         };
         let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
         let queue =

@@ -9,7 +9,7 @@
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::statement::bytecode::Program;
+use crate::statement::bytecode::Bytecode;
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::NOTHING;
 use crate::statement::routing::Route;
@@ -50,6 +50,6 @@ impl Connection {
     /// As of the schema that SQLite read last.
     fn has_nothing_to_do(&self, sql: &str) -> bool {
         let _own = self.own_statements();
-        Program::of(self.sqlite(), sql).is_ok_and(|program| program.does_nothing())
+        Bytecode::of(self.sqlite(), sql).is_ok_and(|program| program.does_nothing())
     }
 }

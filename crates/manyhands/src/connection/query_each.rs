@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::row::RowView;
 use crate::statement::observe::Observer;
 use crate::statement::prepared::Prepared;
-use crate::statement::routing::{self, InFork, Route};
+use crate::statement::routing::{self, InSpeculation, Route};
 
 impl Connection {
     /// Executes one statement that reads, and shows its rows to `each`, without keeping them. It ends
@@ -29,11 +29,11 @@ impl Connection {
             Err(Error::refused("query_each takes statements that read; use execute or query"))
         } else {
             let before = self.prepare_transaction(&prepared);
-            before.and_then(|()| self.execute_kept_back()).and_then(|()| {
+            before.and_then(|()| self.execute_deferred()).and_then(|()| {
                 if self.optimistic.is_some() {
-                    self.show_on_fork(&mut prepared, values, each)
+                    self.query_each_speculatively(&mut prepared, values, each)
                 } else {
-                    self.show_here(&mut prepared, values, each)
+                    self.query_each_here(&mut prepared, values, each)
                 }
             })
         };
@@ -42,14 +42,14 @@ impl Connection {
         result
     }
 
-    /// Shows the rows of a statement that reads, outside a fork.
-    pub(crate) fn show_here(
+    /// Shows the rows of a statement that reads, outside a speculative transaction.
+    pub(crate) fn query_each_here(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
         mut each: impl FnMut(&mut RowView<'_>) -> bool,
     ) -> Result<(), Error> {
-        self.as_new &= prepared.facts.leaves_no_trace();
+        self.pristine &= prepared.facts.leaves_no_trace();
         let statement = &mut prepared.statement;
         let mut run = || {
             statement.bind_all(values.iter().map(Value::as_ref))?;
@@ -66,21 +66,21 @@ impl Connection {
     }
 
     /// Shows the rows of a statement that reads to `each`, and logs those that it has seen.
-    pub(crate) fn show_on_fork(
+    pub(crate) fn query_each_speculatively(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
         mut each: impl FnMut(&mut RowView<'_>) -> bool,
     ) -> Result<(), Error> {
-        match routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled) {
-            InFork::Plain => return self.show_here(prepared, values, each),
-            InFork::LoggedAtHome => self.stay_at_home(prepared),
-            InFork::Logged | InFork::InTurn => {}
+        match routing::in_speculation(&prepared.facts, &prepared.route, prepared.compiled) {
+            InSpeculation::Plain => return self.query_each_here(prepared, values, each),
+            InSpeculation::LoggedForLocalReplay => self.require_local_replay(prepared),
+            InSpeculation::Logged | InSpeculation::InTurn => {}
         }
-        // A fork that reads may overflow too. Rows that were shown cannot be taken back: so before.
-        self.keep_within_limits(self.sqlite().fork_status().forked)?;
+        // A speculative transaction that reads may overflow too. Rows that were shown cannot be taken back: so before.
+        self.keep_within_limits(self.sqlite().speculation_status().speculating)?;
         if self.optimistic.is_none() {
-            return self.show_here(prepared, values, each);
+            return self.query_each_here(prepared, values, each);
         }
         let mut pinned = self.pin_next().map(pin);
         let mut observer = Observer::default();

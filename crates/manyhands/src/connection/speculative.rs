@@ -1,7 +1,7 @@
-//! A transaction on a fork: from BEGIN to COMMIT it reads and writes on its own snapshot, in the page
+//! A speculative transaction: from BEGIN to COMMIT it reads and writes on its own snapshot, in the page
 //! cache of its own connection, and keeps a log of what its caller has seen. `commit.rs` commits it.
 //!
-//! It moves to its turn in the queue, where it goes on as SQLite alone would have it, for what a fork
+//! It moves to its turn in the queue, where it goes on as SQLite alone would have it, for what a speculative transaction
 //! cannot do (DDL, attached databases), and when log or page cache grow over their limits
 //! ([`Connection::escalate`]).
 
@@ -14,22 +14,22 @@ use crate::Error;
 use crate::commit::file::DatabaseFile;
 use crate::commit::request::{Counts, Origin, Request, SessionSettings};
 use crate::connection::Connection;
-use crate::connection::deferred::KeptBack;
+use crate::connection::deferred::DeferredWrites;
 use crate::error::StaleRead;
 use crate::row::{Outcome, Tally};
 use crate::session::cursor_state::CursorState;
 use crate::statement::observe::{Observer, Seen};
 use crate::statement::prepared::{self, Prepared};
-use crate::statement::routing::{self, InFork, TransactionStatement};
+use crate::statement::routing::{self, InSpeculation, TransactionStatement};
 use crate::statement::tables::Touches;
 use crate::transaction::log::{Entry, Log, ShownRows};
 
-/// The open transaction of a connection, while it is on a fork.
+/// The open transaction of a connection, while it is speculative.
 #[derive(Debug)]
 pub(crate) struct Optimistic {
     pub(crate) log: Log,
     /// What of it was not executed.
-    pub(crate) kept_back: Option<KeptBack>,
+    pub(crate) deferred_writes: Option<DeferredWrites>,
     /// It is one of mode Auto, see `auto_mode.rs`.
     pub(crate) auto: bool,
     /// It has waited for its turn in vain, and has no snapshot any more.
@@ -39,7 +39,7 @@ pub(crate) struct Optimistic {
     /// Its log does not say all that was seen: it can go on on its own snapshot only.
     pub(crate) incomplete: bool,
     /// Only this connection can replay the log.
-    pub(crate) at_home: bool,
+    pub(crate) replays_locally: bool,
     /// Something of an attached database was read.
     pub(crate) reads_elsewhere: bool,
     /// `PRAGMA defer_foreign_keys` was on when it began: SQLite forgets that at each ROLLBACK.
@@ -52,20 +52,20 @@ pub(crate) struct Optimistic {
 }
 
 impl Connection {
-    /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on on a fork.
+    /// `begun`, BEGIN or a savepoint, has begun a transaction outside a turn: it goes on speculatively.
     pub(crate) fn begin_optimistic(&mut self, begun: &Prepared, file: &DatabaseFile, auto: bool) {
-        self.sqlite().arm_fork(true);
+        self.sqlite().arm_speculation(true);
         let queue = file.queue();
         self.optimistic = Some(Box::new(Optimistic {
             log: core::mem::take(&mut self.log_memory),
-            kept_back: None,
+            deferred_writes: None,
             auto,
             detached: false,
             stale: None,
             incomplete: false,
-            at_home: self.particular,
+            replays_locally: self.connection_local,
             reads_elsewhere: false,
-            defers_foreign_keys: self.particular && self.defers_foreign_keys(),
+            defers_foreign_keys: self.connection_local && self.defers_foreign_keys(),
             pinned: Pinned::now(),
             before: self.counts(),
             queue,
@@ -83,8 +83,8 @@ impl Connection {
 
     /// What the session has counted, without a question that would count as seen.
     pub(crate) fn counts(&self) -> Counts {
-        let kept_back = self.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
-        kept_back.map_or_else(|| self.counts_here(), |kept| kept.now)
+        let deferred_writes = self.optimistic.as_ref().and_then(|it| it.deferred_writes.as_ref());
+        deferred_writes.map_or_else(|| self.counts_here(), |kept| kept.now)
     }
 
     /// The same, by what this connection has executed.
@@ -100,15 +100,15 @@ impl Connection {
     /// The transaction is over, or goes on in its turn: this gives the log.
     pub(crate) fn end_optimistic(&mut self) -> Option<Box<Optimistic>> {
         let ended = self.optimistic.take()?;
-        self.sqlite().arm_fork(false);
-        if let Some(kept) = ended.kept_back.as_ref().filter(|_| !ended.auto) {
+        self.sqlite().arm_speculation(false);
+        if let Some(kept) = ended.deferred_writes.as_ref().filter(|_| !ended.auto) {
             self.continue_session(kept.now);
         }
         Some(ended)
     }
 
-    /// Executes a statement of a transaction on a fork.
-    pub(crate) fn carry_out_on_fork(
+    /// Executes a statement of a speculative transaction.
+    pub(crate) fn carry_out_speculatively(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
@@ -134,14 +134,14 @@ impl Connection {
             _ => {}
         }
         if let Some(outcome) =
-            self.defer(prepared, values).or_else(|| self.keep_back(prepared, values))
+            self.defer(prepared, values).or_else(|| self.defer_row(prepared, values))
         {
             return Ok(outcome);
         }
         self.prepare_transaction(prepared)?;
-        let place = routing::in_fork(&prepared.facts, &prepared.route, prepared.compiled);
-        if place != InFork::InTurn {
-            self.execute_kept_back()?;
+        let place = routing::in_speculation(&prepared.facts, &prepared.route, prepared.compiled);
+        if place != InSpeculation::InTurn {
+            self.execute_deferred()?;
         }
         if self.optimistic.is_none() {
             return self.carry_out_here(prepared, values);
@@ -150,21 +150,21 @@ impl Connection {
             self.drain_cursors()?;
         }
         match place {
-            InFork::Logged => self.step_logged(prepared, values),
-            InFork::LoggedAtHome => {
-                self.as_new &= prepared.facts.leaves_no_trace();
-                let outcome = self.step_at_home(prepared, values)?;
+            InSpeculation::Logged => self.step_logged(prepared, values),
+            InSpeculation::LoggedForLocalReplay => {
+                self.pristine &= prepared.facts.leaves_no_trace();
+                let outcome = self.step_for_local_replay(prepared, values)?;
                 self.notice(&prepared.facts)?;
                 Ok(outcome)
             }
-            InFork::Plain => {
+            InSpeculation::Plain => {
                 if prepared.facts.attaches && !prepared.facts.detaches {
                     // What did not compile before may mean something then.
                     self.before_change()?;
                 }
                 self.carry_out_here(prepared, values)
             }
-            InFork::InTurn => {
+            InSpeculation::InTurn => {
                 self.escalate_first()?;
                 if prepared.facts.pragma.is_some() {
                     // SQLite applied it when it compiled it, to the transaction that is over now.
@@ -179,23 +179,23 @@ impl Connection {
     }
 
     /// The same, and only this connection can replay it.
-    pub(crate) fn step_at_home(
+    pub(crate) fn step_for_local_replay(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        self.stay_at_home(prepared);
+        self.require_local_replay(prepared);
         self.step_logged(prepared, values)
     }
 
-    pub(crate) fn stay_at_home(&mut self, prepared: &Prepared) {
+    pub(crate) fn require_local_replay(&mut self, prepared: &Prepared) {
         if let Some(optimistic) = &mut self.optimistic {
-            optimistic.at_home = true;
+            optimistic.replays_locally = true;
             optimistic.reads_elsewhere |= prepared.facts.reads_elsewhere;
         }
     }
 
-    /// Steps a statement on the fork, and logs what comes of it.
+    /// Steps a statement speculatively, and logs what comes of it.
     fn step_logged(&mut self, prepared: &mut Prepared, values: &[Value]) -> Result<Outcome, Error> {
         let pinned = self.pin_next();
         let total_before = self.sqlite().total_changes();
@@ -224,7 +224,7 @@ impl Connection {
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
             }
             Err(error) => {
-                if self.fork_has_overflowed() {
+                if self.speculation_has_overflowed() {
                     // What OR FAIL has kept must go: the statement runs again. What an INSTEAD OF trigger does is not counted.
                     let counted = self.sqlite().total_changes() != total_before;
                     let undone = !counted && !prepared.facts.has_trigger;
@@ -278,7 +278,7 @@ impl Connection {
         let (stale, facts) = (prepared.is_stale(), &prepared.facts);
         let touches = if stale { Touches::ALL } else { prepared.touches };
         // In mode Auto a function of the application is not called again for what it has read.
-        let calls_application = facts.home_function && self.is_in_auto_mode();
+        let calls_application = facts.local_function && self.is_in_auto_mode();
         let reads_only = !stale
             && prepared.compiled.read_only
             && (facts.only_reads()
@@ -311,14 +311,14 @@ impl Connection {
         }
     }
 
-    /// A statement of a transaction on a fork could not be compiled: its caller has seen that.
+    /// A statement of a speculative transaction could not be compiled: its caller has seen that.
     pub(crate) fn log_uncompiled(&mut self, sql: &str, values: &[Value], error: &Error) {
         let Some(optimistic) = self.optimistic.as_mut() else { return };
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
         if optimistic.incomplete {
             return;
         }
-        optimistic.at_home = true;
+        optimistic.replays_locally = true;
         let (seen, sample) = Observer::default().fail(code);
         // With its values: where it is executed again, it may have been compiled meanwhile.
         optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen)), values, &sample);
@@ -336,14 +336,15 @@ impl Connection {
         }
         let entry = self.entry(prepared, ShownRows::Cursor(Arc::clone(cursor)), None);
         if let Some(optimistic) = self.optimistic.as_mut().filter(|it| !it.incomplete) {
-            optimistic.at_home |= prepared.facts.home_function || prepared.facts.reads_elsewhere;
+            optimistic.replays_locally |=
+                prepared.facts.local_function || prepared.facts.reads_elsewhere;
             optimistic.log.push(entry, values, &[]);
         }
     }
 
     /// Moves to the turn a transaction whose log or page cache have become large.
     pub(crate) fn keep_within_limits(&mut self, asks: bool) -> Result<(), Error> {
-        let limit = self.settings.fork_bytes_max;
+        let limit = self.settings.speculation_bytes_max;
         let cache = if asks { self.sqlite().cache_bytes() } else { 0 };
         let Some(optimistic) = &mut self.optimistic else { return Ok(()) };
         if optimistic.log.bytes() <= limit / 4 && cache <= limit / 4 * 3 {
@@ -398,7 +399,7 @@ impl Optimistic {
     /// True when COMMIT is not all that is left to do: something was written, if only into a temporary table.
     pub(crate) fn is_to_be_executed(&self) -> bool {
         let writes = |it: &Entry| !it.changes_nothing && !it.is_savepoint;
-        self.kept_back.is_none() && self.log.entries().iter().any(writes)
+        self.deferred_writes.is_none() && self.log.entries().iter().any(writes)
     }
 
     /// What was seen cannot be compared any more.

@@ -134,7 +134,7 @@ impl Connection {
 
     /// As [`Connection::is_plain`], whatever its commits survive.
     pub(crate) fn is_plain_but_for_durability(&self) -> bool {
-        self.as_new
+        self.pristine
             && !self.guarded
             && self.sqlite().transaction() == Transaction::None
             && self.is_autocommit()

@@ -8,7 +8,7 @@ use manyhands_queue::{Deadline, Lead, Queue, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
-use crate::commit::courtesy::{be_courteous, lock_ahead};
+use crate::commit::external_writers::{lock_ahead, yield_to_external_writers};
 use crate::commit::file::{DatabaseFile, FileId};
 use crate::commit::recent;
 use crate::commit::registry::FileHandle;
@@ -44,7 +44,7 @@ impl Connection {
         let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
         let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
         if !outside && result.is_err() && !self.sqlite().writes() {
-            // The snapshot of a transaction without a fork is too old to write: it will not, while it lasts.
+            // The snapshot of a transaction without a speculative transaction is too old to write: it will not, while it lasts.
             self.release_turns();
         }
         if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
@@ -66,7 +66,7 @@ impl Connection {
     /// again. SQLite waits for it otherwise.
     fn lock_ahead_of_others(&self, prepared: &Prepared) -> bool {
         let others_commit = match &self.file {
-            Some(file) => self.holds(file.id()) && file.has_foreign_connections(),
+            Some(file) => self.holds(file.id()) && file.has_external_connections(),
             None => self.is_guest(),
         };
         if prepared.compiled.read_only || !others_commit {
@@ -120,7 +120,10 @@ impl Connection {
 
     /// Takes the turns of all files that a statement writes, in one order for all connections.
     fn take_turns(&mut self, facts: &Facts) -> Result<(), Error> {
-        if self.particular && (facts.changes_rows() || facts.schema) && self.is_query_only()? {
+        if self.connection_local
+            && (facts.changes_rows() || facts.schema)
+            && self.is_query_only()?
+        {
             // It fails before it asks for a lock.
             return Ok(());
         }
@@ -182,7 +185,7 @@ impl Connection {
         }
         crash::point("turn-committed");
         self.expire_blobs_of_transaction();
-        let taken = self.sqlite().fork_status().locked;
+        let taken = self.sqlite().speculation_status().locked;
         self.note_turn_commit();
         let held = self.turn_taken.elapsed();
         if let Some(file) = &self.file {
@@ -196,8 +199,8 @@ impl Connection {
                 file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
             }
             let others_wait = self.turns.iter().any(|(_, lead)| lead.next(None).is_some());
-            if others_wait && file.has_foreign_connections() {
-                be_courteous(file, &file.queue(), self.sqlite(), taken, held);
+            if others_wait && file.has_external_connections() {
+                yield_to_external_writers(file, &file.queue(), self.sqlite(), taken, held);
             }
         }
         self.release_turns();
@@ -237,7 +240,7 @@ impl Connection {
         let ids = core::mem::take(&mut self.ids_to_give);
         let Some(queue) = self.queue_for_ids(prepared) else { return prepared.fetch_all(values) };
         if ids.is_empty()
-            && let Some(result) = self.fetch_as_foreseen(prepared, values, &queue)
+            && let Some(result) = self.fetch_as_predicted(prepared, values, &queue)
         {
             return result;
         }
@@ -279,7 +282,7 @@ impl Connection {
     }
 
     /// Runs an INSERT as it was written, if the id that SQLite will choose is known, and could be reserved.
-    fn fetch_as_foreseen(
+    fn fetch_as_predicted(
         &mut self,
         prepared: &mut Prepared,
         values: &[Value],
@@ -326,7 +329,7 @@ impl Connection {
             // Nothing was committed here. What was committed meanwhile is somebody else's.
             return;
         }
-        let status = self.sqlite().fork_status();
+        let status = self.sqlite().speculation_status();
         let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
         if let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main) {
             recent::note_commit(lead, status.locked, status.live, self.turn_written);

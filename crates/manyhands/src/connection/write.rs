@@ -7,8 +7,8 @@ use manyhands_queue::{Deadline, Kind, Lead};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
-use crate::commit::client::{Client, Settled};
 use crate::commit::file::DatabaseFile;
+use crate::commit::queue_client::{Fate, QueueClient};
 use crate::commit::request::{self, Answer, Counts, Request, StatementAnswer};
 use crate::connection::Connection;
 use crate::limits;
@@ -19,7 +19,7 @@ use crate::statement::routing::Route;
 impl Connection {
     /// True when another connection would execute this session's writes as this one would.
     pub(crate) fn may_travel(&self) -> bool {
-        self.file.is_some() && !self.particular
+        self.file.is_some() && !self.connection_local
     }
 
     /// A write of its own transaction, which any connection can execute.
@@ -40,12 +40,12 @@ impl Connection {
         let sql = Arc::clone(&prepared.sql);
         request.push(&sql, prepared::columns_digest(&prepared.columns), values);
         match self.submit_request(Kind::Request, &request)? {
-            Some(Settled::Answer(answer)) => {
+            Some(Fate::Answer(answer)) => {
                 let columns = [Arc::clone(&prepared.columns)];
                 let mut outcomes = self.accept(answer, &columns).map_err(|(_, error)| error)?;
                 outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
             }
-            Some(Settled::Turn(lead)) => {
+            Some(Fate::Turn(lead)) => {
                 // The leader could not execute it: next time it is not asked.
                 prepared.route = Route::Turn;
                 self.step_leading(prepared, values, lead)
@@ -58,7 +58,7 @@ impl Connection {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
         // It does not wait: for who may be the reader itself there are other ways.
         let wal_bytes_limit = self.settings.wal_bytes_limit;
-        Client { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
+        QueueClient { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
     }
 
     /// How long it waits for a turn.
@@ -69,13 +69,13 @@ impl Connection {
         if waits_for_itself { limits::OWN_THREAD_PATIENCE } else { timeout }
     }
 
-    pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> Client<'a> {
+    pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> QueueClient<'a> {
         let limit = self.settings.wal_bytes_limit;
         // Who reads, or holds another turn, could wait for itself.
         let waits_for_room = limit != u64::MAX
             && self.turns.is_empty()
             && self.sqlite().transaction() == sqlite::Transaction::None;
-        Client {
+        QueueClient {
             file,
             label: &self.settings.label,
             began: Instant::now(),
@@ -91,14 +91,14 @@ impl Connection {
         &self,
         kind: Kind,
         request: &Request<'_>,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<Fate>, Error> {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
         let mut bytes = Vec::new();
         if request::encode(request, &mut bytes).is_none() {
             return Ok(None);
         }
         let settled = self.client(file).submit(kind, &bytes)?;
-        if matches!(settled, Settled::Answer(_)) {
+        if matches!(settled, Fate::Answer(_)) {
             // It may have led meanwhile.
             file.checkpoint.copy_beside(file);
         }
@@ -220,12 +220,12 @@ impl Connection {
             return Ok(None);
         }
         match self.submit_request(Kind::Request, &request)? {
-            Some(Settled::Answer(answer)) => self
+            Some(Fate::Answer(answer)) => self
                 .accept(answer, &columns)
                 .map(Some)
                 .map_err(|(index, error)| error.in_statement(index)),
             // The leader could not: the caller executes the batch in this turn.
-            Some(Settled::Turn(lead)) => {
+            Some(Fate::Turn(lead)) => {
                 self.hold_all(Some(lead))?;
                 Ok(None)
             }

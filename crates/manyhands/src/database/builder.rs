@@ -93,8 +93,8 @@ impl Builder {
     /// How much memory an optimistic transaction may take for what it writes and for its log, in bytes;
     /// at least 1 MiB. A larger one moves to its turn in the queue, where it no longer needs the memory.
     /// Rows that cursors of the transaction have not shown yet may take 16 times as much. Default: 16 MiB.
-    pub fn fork_bytes_max(mut self, bytes: usize) -> Builder {
-        self.settings.fork_bytes_max = bytes.max(1 << 20);
+    pub fn speculation_bytes_max(mut self, bytes: usize) -> Builder {
+        self.settings.speculation_bytes_max = bytes.max(1 << 20);
         self
     }
 

@@ -35,7 +35,7 @@ struct State {
     running: Option<Box<Prepared>>,
     listener: Listener,
     /// Where the statement goes then.
-    home: Arc<Returned>,
+    returned: Arc<Returned>,
     /// The statement's clock and dice, while it is not stepped.
     paused: Option<Paused>,
     columns: Arc<[String]>,
@@ -43,7 +43,7 @@ struct State {
     waiting: VecDeque<Row>,
     /// Has come after the waiting rows, and is to be shown once.
     failed: Option<Error>,
-    /// Of what was shown, in a transaction on a fork.
+    /// Of what was shown, in a speculative transaction.
     observer: Option<Observer>,
     /// How many of the waiting rows count as shown already.
     seen_ahead: usize,
@@ -75,13 +75,13 @@ impl CursorState {
     pub(crate) fn of_statement(
         prepared: &Prepared,
         listener: Listener,
-        home: &Arc<Returned>,
+        returned: &Arc<Returned>,
         paused: Option<Paused>,
         is_logged: bool,
     ) -> CursorState {
         CursorState::new(State {
             listener,
-            home: Arc::clone(home),
+            returned: Arc::clone(returned),
             paused,
             columns: Arc::clone(&prepared.columns),
             observer: is_logged.then(Observer::default),
@@ -319,7 +319,7 @@ impl State {
         if let Some(mut prepared) = self.running.take() {
             self.was_recompiled |= prepared.is_stale();
             prepared.statement.reset();
-            lock(&self.home.0).push(prepared);
+            lock(&self.returned.0).push(prepared);
         }
     }
 }

@@ -25,8 +25,8 @@ impl IdleSessions {
     pub(crate) fn take(&self, settings: &Settings) -> Option<Session> {
         let mut kept = lock(&self.0);
         let place = kept.iter().rposition(|(of, _)| {
-            (of.durability, of.foreign_keys, of.fork_bytes_max)
-                == (settings.durability, settings.foreign_keys, settings.fork_bytes_max)
+            (of.durability, of.foreign_keys, of.speculation_bytes_max)
+                == (settings.durability, settings.foreign_keys, settings.speculation_bytes_max)
         })?;
         Some(kept.remove(place).1)
     }

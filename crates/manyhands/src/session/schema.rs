@@ -21,7 +21,7 @@ impl KnownSchema {
     /// As SQLite fails.
     pub(crate) fn read(sqlite: &sqlite::Connection) -> Result<KnownSchema, sqlite::Error> {
         let mut read = sqlite.prepare_one(READS_SCHEMA)?;
-        let state = sqlite.fork_status().live;
+        let state = sqlite.speculation_status().live;
         // Reads it again if it has changed in between.
         read.step()?;
         Ok(KnownSchema { number: None, state })

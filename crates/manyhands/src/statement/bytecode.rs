@@ -22,11 +22,11 @@ struct Instruction {
 }
 
 /// A statement's program. The index of an instruction is its address.
-pub(crate) struct Program(Vec<Instruction>);
+pub(crate) struct Bytecode(Vec<Instruction>);
 
 /// A program that ends without an error, but for the system's: by a full disk or table, or damage.
 #[derive(Debug)]
-pub(crate) struct Unfailing {
+pub(crate) struct InfallibleProgram {
     /// It adds one row, and changes no other.
     pub(crate) adds_one_row: bool,
     /// The one row that it is about, if a parameter names that.
@@ -46,7 +46,7 @@ enum Need {
     Integer,
 }
 
-impl Unfailing {
+impl InfallibleProgram {
     /// True if it fails where a row has the id that a parameter is.
     pub(crate) fn may_be_taken(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.is_added)
@@ -85,10 +85,10 @@ enum Given {
 /// What each register is given, by all instructions that write it, and their addresses.
 type Registers = BTreeMap<i64, Vec<(usize, Given)>>;
 
-impl Program {
+impl Bytecode {
     /// # Errors
     /// As SQLite fails to compile the statement.
-    pub(crate) fn of(sqlite: &sqlite::Connection, sql: &str) -> Result<Program, sqlite::Error> {
+    pub(crate) fn of(sqlite: &sqlite::Connection, sql: &str) -> Result<Bytecode, sqlite::Error> {
         let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
         let mut program = Vec::new();
         while explain.step()? == Step::Row {
@@ -104,7 +104,7 @@ impl Program {
             };
             program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p4, p5: number(6) });
         }
-        Ok(Program(program))
+        Ok(Bytecode(program))
     }
 
     /// The number of the schema `main` that it was compiled for, if it is in it.
@@ -126,7 +126,10 @@ impl Program {
     }
 
     /// `None` when it may fail with any values. `may_be_null` tells of a column of a table whether its DEFAULT may be NULL.
-    pub(crate) fn unfailing(&self, may_be_null: impl Fn(&str, &str) -> bool) -> Option<Unfailing> {
+    pub(crate) fn infallible(
+        &self,
+        may_be_null: impl Fn(&str, &str) -> bool,
+    ) -> Option<InfallibleProgram> {
         let mut registers = Registers::new();
         let taken = self.taken();
         for (address, instruction) in self.0.iter().enumerate() {
@@ -179,7 +182,7 @@ impl Program {
         if returns_id && !adds_one_row || taken.is_some() && (!adds_one_row || row.is_none()) {
             return None;
         }
-        Some(Unfailing { adds_one_row, row, returns_id, needs: needs.into() })
+        Some(InfallibleProgram { adds_one_row, row, returns_id, needs: needs.into() })
     }
 
     fn named(&self, name: &'static str) -> impl Iterator<Item = (usize, &Instruction)> {

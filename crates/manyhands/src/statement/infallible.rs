@@ -1,17 +1,17 @@
 //! What is certain of a write before it is executed.
 
+use crate::statement::bytecode::Bytecode;
 use crate::statement::bytecode::NamedRow;
-use crate::statement::bytecode::Program;
 use crate::statement::rewrite;
 use crate::statement::tables::table_key;
 use manyhands_sqlite::ValueRef;
 use manyhands_sqlite::{self as sqlite, Statement, Step};
 
-use crate::statement::bytecode::Unfailing;
+use crate::statement::bytecode::InfallibleProgram;
 
-/// What is certain of a write before it is executed: see [`Connection::foresee`].
+/// What is certain of a write before it is executed: see [`Connection::infallible_write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreseen {
+pub enum InfallibleWrite {
     /// That it adds one row, and changes no other.
     OneRow,
     /// That it succeeds. What it changes, nobody knows.
@@ -20,12 +20,12 @@ pub enum Foreseen {
 
 /// Whether a statement is certain to succeed.
 #[derive(Debug)]
-pub(crate) struct Certainty {
+pub(crate) struct Infallibility {
     /// The number of the schema in which it was looked at.
     pub(crate) schema: i64,
     /// See [`IdFunction::settings`](crate::statement::rowid::IdFunction::settings): whether foreign keys are checked is one.
     pub(crate) settings: u64,
-    pub(crate) unfailing: Option<Unfailing>,
+    pub(crate) infallible: Option<InfallibleProgram>,
     /// `None` when nobody has needed it.
     pub(crate) lookup: Option<Box<RowLookup>>,
 }
@@ -47,7 +47,7 @@ struct Free {
     last: i64,
 }
 
-/// What a transaction on a fork reads is the same as long as this is.
+/// What a speculative transaction reads is the same as long as this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) snapshot: u64,
@@ -65,7 +65,7 @@ impl RowLookup {
         let table = rewrite::quote(&row.table);
         let sql = format!("SELECT {id} FROM main.{table} WHERE {id} >= ?1 ORDER BY {id} LIMIT 1");
         let next = sqlite.prepare_one(&sql)?;
-        let is_of_schema = Program::of(sqlite, &sql)?.schema() == Some(schema);
+        let is_of_schema = Bytecode::of(sqlite, &sql)?.schema() == Some(schema);
         let table = table_key(&row.table.to_ascii_lowercase());
         Ok(is_of_schema.then_some(RowLookup { next, table, free: None }))
     }

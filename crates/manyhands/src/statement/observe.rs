@@ -137,7 +137,7 @@ impl Observer {
 }
 
 /// Steps a bound statement as far as its caller once did, and tells what shows now.
-pub(crate) fn watch_again(statement: &mut Statement, then: &Seen) -> Watched {
+pub(crate) fn observe_again(statement: &mut Statement, then: &Seen) -> Observed {
     let mut observer = Observer::default();
     let to_end = loop {
         if !then.to_end && then.error.is_none() && observer.rows() == then.rows {
@@ -159,18 +159,18 @@ pub(crate) fn watch_again(statement: &mut Statement, then: &Seen) -> Watched {
     match to_end {
         Ok(to_end) => {
             let (seen, sample) = observer.finish(to_end);
-            Watched { seen, sample, error: None }
+            Observed { seen, sample, error: None }
         }
         Err(error) => {
             let (seen, sample) = observer.fail(error.code);
-            Watched { seen, sample, error: Some(error) }
+            Observed { seen, sample, error: Some(error) }
         }
     }
 }
 
-/// What [`watch_again`] saw.
+/// What [`observe_again`] saw.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub(crate) struct Observed {
     pub(crate) seen: Seen,
     pub(crate) sample: Vec<u8>,
     pub(crate) error: Option<sqlite::Error>,

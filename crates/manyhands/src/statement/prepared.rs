@@ -13,7 +13,7 @@ use crate::mutex::lock;
 use crate::row::Row;
 use crate::statement::fingerprint::Fingerprint;
 use crate::statement::hooks::Hooks;
-use crate::statement::infallible::Certainty;
+use crate::statement::infallible::Infallibility;
 use crate::statement::routing::{self, Applied, Compiled, Facts, Route};
 use crate::statement::rowid::{Again, Rewriting};
 use crate::statement::tables::{Touches, VirtualTables};
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     pub(crate) touches: Touches,
     pub(crate) uses: Uses,
     /// `None` when nobody has looked.
-    pub(crate) certainty: Option<Certainty>,
+    pub(crate) infallibility: Option<Infallibility>,
     /// The names of the tables that it touches, for messages.
     pub(crate) tables: Arc<[String]>,
     /// Keys of the tables whose rows it writes, see `tables::table_key`.
@@ -80,7 +80,7 @@ impl Prepared {
         if let Uses::Known(_) = self.uses {
             (self.uses, self.touches) = (Uses::Again, Touches::at_first(&self.facts));
         }
-        self.certainty = None;
+        self.infallibility = None;
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) enum Spared {
     None,
     /// Those that are refused.
     Refused,
-    /// Settings that change results: on a fork they must wait for the turn.
+    /// Settings that change results: in a speculative transaction they must wait for the turn.
     Settings,
     All,
 }
@@ -170,7 +170,7 @@ impl Heard {
             && self.spared
                 >= match routing::applied(&self.facts) {
                     Applied::Never => Spared::Refused,
-                    Applied::NotOnFork => Spared::Settings,
+                    Applied::NotSpeculative => Spared::Settings,
                     Applied::Anywhere => Spared::All,
                 };
         if spared { Verdict::Ignore } else { Verdict::Allow }
@@ -226,8 +226,8 @@ impl Listener {
             return;
         }
         let tables = if let Uses::Known(schema) = prepared.uses { schema } else { None };
-        let certainty = prepared.certainty.as_ref().map(|it| it.schema);
-        if tables.into_iter().chain(certainty).all(is_known_in) {
+        let infallibility = prepared.infallibility.as_ref().map(|it| it.schema);
+        if tables.into_iter().chain(infallibility).all(is_known_in) {
             prepared.recompilations += 1;
         }
     }
@@ -353,7 +353,7 @@ impl Compiler {
             fingerprint: Fingerprint::of(&sql[..used]),
             touches: Touches::at_first(&facts),
             uses: Uses::None,
-            certainty: None,
+            infallibility: None,
             tables: names.into_iter().cloned().collect(),
             written: facts.keys_written(),
             rewriting: Rewriting::default(),

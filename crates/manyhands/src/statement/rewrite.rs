@@ -23,7 +23,7 @@
 mod table;
 mod places;
 #[cfg(any(test, fuzzing))]
-pub mod foreign_text;
+pub mod any_text;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! Where a statement is executed. Decided from what SQLite's authorizer said while it compiled the
 //! statement, never from the SQL text.
 //!
-//! | statement                                             | outside a transaction | inside a fork                |
+//! | statement                                             | outside a transaction | inside a speculative transaction                |
 //! |-------------------------------------------------------|-----------------------|------------------------------|
 //! | SELECT                                                | own connection        | logged                       |
 //! | EXPLAIN, ATTACH, a setting that is read               | own connection        | own connection               |
@@ -12,7 +12,7 @@
 //! | BEGIN IMMEDIATE, BEGIN EXCLUSIVE                      | own connection, turn  | as SQLite                    |
 //! | a PRAGMA that would break the queue                   | refused               | refused                      |
 //!
-//! A fork is a transaction that writes on its own snapshot (`connection/speculative.rs`). In a transaction that holds
+//! A speculative transaction is a transaction that writes on its own snapshot (`connection/speculative.rs`). In a transaction that holds
 //! the turn, everything runs on the own connection.
 //!
 //! What the authorizer cannot tell (a collation or a module of the application, a function inside an
@@ -62,7 +62,7 @@ pub(crate) struct Facts {
     /// The same, in the temp schema.
     pub(crate) temp_schema: bool,
     /// A function is called that other connections may not have, or that answers about this session.
-    pub(crate) home_function: bool,
+    pub(crate) local_function: bool,
     /// Something of the temp schema or of an attached database is read.
     pub(crate) reads_elsewhere: bool,
     /// ATTACH or DETACH.
@@ -114,7 +114,7 @@ impl Facts {
                 match built_in::of(&name) {
                     Some(BuiltIn::Shared) => {}
                     Some(BuiltIn::OfSession) => self.session_function = true,
-                    Some(BuiltIn::Extensions) | None => self.home_function = true,
+                    Some(BuiltIn::Extensions) | None => self.local_function = true,
                 }
             }
             ActionKind::Transaction | ActionKind::Savepoint => {
@@ -160,7 +160,7 @@ impl Facts {
 
     /// True for a statement that only reads what every connection can read.
     pub(crate) fn only_reads(&self) -> bool {
-        let elsewhere = self.home_function || self.reads_elsewhere;
+        let elsewhere = self.local_function || self.reads_elsewhere;
         self.changes_nothing() && !elsewhere && self.pragma.is_none()
     }
 
@@ -226,46 +226,50 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         let touches_nothing = facts.writes.is_empty() && !facts.temp_schema;
         return if touches_nothing && !compiled.read_only { Route::Turn } else { Route::Own };
     }
-    let everywhere_the_same = !facts.home_function
+    let everywhere_the_same = !facts.local_function
         && !facts.reads_elsewhere
         && facts.writes.iter().all(|schema| schema == "main");
     if everywhere_the_same { Route::Request } else { Route::Turn }
 }
 
-/// What becomes of a statement inside a fork.
+/// What becomes of a statement inside a speculative transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InFork {
-    /// It runs on the fork, and is logged.
+pub(crate) enum InSpeculation {
+    /// It runs speculatively, and is logged.
     Logged,
     /// The same; and only this connection can replay the log.
-    LoggedAtHome,
+    LoggedForLocalReplay,
     /// The transaction takes its turn first.
     InTurn,
     /// It runs on the own connection and leaves no trace in the database.
     Plain,
 }
 
-/// What becomes inside a fork of a statement whose route is `route`.
-pub(crate) fn in_fork(facts: &Facts, route: &Route, compiled: Compiled) -> InFork {
+/// What becomes inside a speculative transaction of a statement whose route is `route`.
+pub(crate) fn in_speculation(facts: &Facts, route: &Route, compiled: Compiled) -> InSpeculation {
     if compiled.explain || facts.attaches || matches!(route, Route::Refuse(_)) {
-        return InFork::Plain;
+        return InSpeculation::Plain;
     }
     match (&facts.pragma, route) {
-        // BEGIN is an error here, COMMIT and ROLLBACK end the fork: only savepoints come.
-        _ if facts.transaction.is_some() => InFork::Logged,
-        (Some((name, _)), Route::Setting) if settles_nothing(name) => InFork::Plain,
-        (Some((name, _)), Route::Own) if tells_nothing(name) => InFork::Plain,
-        (Some(_), Route::Own) => InFork::LoggedAtHome,
-        (_, Route::Request) => InFork::Logged,
-        (_, Route::Own) if facts.temp_schema || !facts.writes.is_empty() => InFork::LoggedAtHome,
-        (_, Route::Own) if facts.home_function || facts.reads_elsewhere => InFork::LoggedAtHome,
-        (_, Route::Own) => InFork::Logged,
+        // BEGIN is an error here, COMMIT and ROLLBACK end the speculative transaction: only savepoints come.
+        _ if facts.transaction.is_some() => InSpeculation::Logged,
+        (Some((name, _)), Route::Setting) if changes_no_result(name) => InSpeculation::Plain,
+        (Some((name, _)), Route::Own) if tells_nothing(name) => InSpeculation::Plain,
+        (Some(_), Route::Own) => InSpeculation::LoggedForLocalReplay,
+        (_, Route::Request) => InSpeculation::Logged,
+        (_, Route::Own) if facts.temp_schema || !facts.writes.is_empty() => {
+            InSpeculation::LoggedForLocalReplay
+        }
+        (_, Route::Own) if facts.local_function || facts.reads_elsewhere => {
+            InSpeculation::LoggedForLocalReplay
+        }
+        (_, Route::Own) => InSpeculation::Logged,
         (_, Route::Turn) => {
             let here = |schema: &String| matches!(schema.as_str(), "main" | "temp");
             let rows = facts.changes_rows() && facts.writes.iter().all(here);
-            if rows { InFork::LoggedAtHome } else { InFork::InTurn }
+            if rows { InSpeculation::LoggedForLocalReplay } else { InSpeculation::InTurn }
         }
-        (_, Route::Setting | Route::Refuse(_)) => InFork::InTurn,
+        (_, Route::Setting | Route::Refuse(_)) => InSpeculation::InTurn,
     }
 }
 
@@ -275,7 +279,7 @@ pub(crate) enum Applied {
     /// It is refused, or another one is compiled in its place (`connection/synchronous.rs`).
     Never,
     /// It changes results, and so must wait until an open fork has moved to its turn.
-    NotOnFork,
+    NotSpeculative,
     Anywhere,
 }
 
@@ -286,13 +290,13 @@ pub(crate) fn applied(facts: &Facts) -> Applied {
     match route_pragma(facts, name, argument.as_deref(), compiled) {
         Route::Refuse(_) => Applied::Never,
         Route::Setting if name == "synchronous" => Applied::Never,
-        Route::Setting if !settles_nothing(name) => Applied::NotOnFork,
+        Route::Setting if !changes_no_result(name) => Applied::NotSpeculative,
         _ => Applied::Anywhere,
     }
 }
 
 /// A setting that changes no result of statements before it, nor of the transaction's others.
-fn settles_nothing(pragma: &str) -> bool {
+fn changes_no_result(pragma: &str) -> bool {
     matches!(pragma, "foreign_keys" | "busy_timeout" | "wal_autocheckpoint" | "cell_size_check")
 }
 
@@ -373,7 +377,7 @@ fn route_pragma(facts: &Facts, name: &str, argument: Option<&str>, compiled: Com
 /// Whether a setting that a PRAGMA changed makes the session's writes its own affair: other
 /// connections would execute them differently. (`foreign_keys` and `recursive_triggers` travel with
 /// each request.)
-pub(crate) fn makes_particular(pragma: &str) -> bool {
+pub(crate) fn makes_connection_local(pragma: &str) -> bool {
     !matches!(
         pragma,
         "foreign_keys"
@@ -430,7 +434,7 @@ mod tests {
         check(writes(&["temp"]), WRITING, Route::Own);
         check(writes(&["main", "temp"]), WRITING, Route::Turn);
         check(writes(&["other"]), WRITING, Route::Turn);
-        check(Facts { home_function: true, ..writes(&["main"]) }, WRITING, Route::Turn);
+        check(Facts { local_function: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { reads_elsewhere: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { schema: true, ..writes(&["main"]) }, WRITING, Route::Turn);
         check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, Route::Own);
@@ -455,26 +459,46 @@ mod tests {
     fn each_class_of_statement_has_its_place_in_a_fork() {
         let check = |facts: Facts, compiled, expected| {
             let route = route(&facts, compiled);
-            assert_eq!(in_fork(&facts, &route, compiled), expected, "{facts:?}");
+            assert_eq!(in_speculation(&facts, &route, compiled), expected, "{facts:?}");
         };
-        check(Facts::default(), READING, InFork::Logged);
-        check(Facts { home_function: true, ..Facts::default() }, READING, InFork::LoggedAtHome);
-        check(Facts { reads_elsewhere: true, ..Facts::default() }, READING, InFork::LoggedAtHome);
-        check(writes(&["main"]), WRITING, InFork::Logged);
-        check(writes(&["temp"]), WRITING, InFork::LoggedAtHome);
-        check(writes(&["other"]), WRITING, InFork::InTurn);
-        check(Facts { home_function: true, ..writes(&["main"]) }, WRITING, InFork::LoggedAtHome);
-        check(Facts { schema: true, ..writes(&["main"]) }, WRITING, InFork::InTurn);
-        check(Facts { temp_schema: true, ..writes(&["temp"]) }, WRITING, InFork::LoggedAtHome);
-        check(Facts { silent: true, ..Facts::default() }, READING, InFork::InTurn); // VACUUM
-        check(writes(&["main"]), Compiled { read_only: false, explain: true }, InFork::Plain);
-        check(Facts { attaches: true, ..Facts::default() }, WRITING, InFork::Plain);
-        check(pragma("user_version", Some("5")), WRITING, InFork::InTurn);
-        check(pragma("user_version", None), READING, InFork::LoggedAtHome);
-        check(pragma("cache_size", Some("-4000")), READING, InFork::Plain);
-        check(pragma("table_info", Some("t")), READING, InFork::LoggedAtHome);
-        check(pragma("foreign_keys", Some("on")), READING, InFork::Plain);
-        check(pragma("recursive_triggers", Some("on")), READING, InFork::InTurn);
+        check(Facts::default(), READING, InSpeculation::Logged);
+        check(
+            Facts { local_function: true, ..Facts::default() },
+            READING,
+            InSpeculation::LoggedForLocalReplay,
+        );
+        check(
+            Facts { reads_elsewhere: true, ..Facts::default() },
+            READING,
+            InSpeculation::LoggedForLocalReplay,
+        );
+        check(writes(&["main"]), WRITING, InSpeculation::Logged);
+        check(writes(&["temp"]), WRITING, InSpeculation::LoggedForLocalReplay);
+        check(writes(&["other"]), WRITING, InSpeculation::InTurn);
+        check(
+            Facts { local_function: true, ..writes(&["main"]) },
+            WRITING,
+            InSpeculation::LoggedForLocalReplay,
+        );
+        check(Facts { schema: true, ..writes(&["main"]) }, WRITING, InSpeculation::InTurn);
+        check(
+            Facts { temp_schema: true, ..writes(&["temp"]) },
+            WRITING,
+            InSpeculation::LoggedForLocalReplay,
+        );
+        check(Facts { silent: true, ..Facts::default() }, READING, InSpeculation::InTurn); // VACUUM
+        check(
+            writes(&["main"]),
+            Compiled { read_only: false, explain: true },
+            InSpeculation::Plain,
+        );
+        check(Facts { attaches: true, ..Facts::default() }, WRITING, InSpeculation::Plain);
+        check(pragma("user_version", Some("5")), WRITING, InSpeculation::InTurn);
+        check(pragma("user_version", None), READING, InSpeculation::LoggedForLocalReplay);
+        check(pragma("cache_size", Some("-4000")), READING, InSpeculation::Plain);
+        check(pragma("table_info", Some("t")), READING, InSpeculation::LoggedForLocalReplay);
+        check(pragma("foreign_keys", Some("on")), READING, InSpeculation::Plain);
+        check(pragma("recursive_triggers", Some("on")), READING, InSpeculation::InTurn);
     }
 
     #[test]

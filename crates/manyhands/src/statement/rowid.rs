@@ -1,4 +1,4 @@
-//! New rowids for transactions on a fork: reserved among all processes, so that two transactions which
+//! New rowids for speculative transactions: reserved among all processes, so that two transactions which
 //! insert into one table and read their new ids do not collide.
 //!
 //! An INSERT that leaves the id to SQLite is rewritten (`rewrite.rs`) so that an SQL function gives
@@ -6,7 +6,7 @@
 //!
 //! | where                                       | the id                                                |
 //! |---------------------------------------------|-------------------------------------------------------|
-//! | on a fork                                   | reserved, above all that the table has; recorded      |
+//! | in a speculative transaction                                   | reserved, above all that the table has; recorded      |
 //! | outside, while ids of the table are reserved| the same, not recorded                                |
 //! | when the log is executed again              | the recorded one; if another program has taken it,    |
 //! |                                             | a new one                                             |
@@ -148,7 +148,7 @@ impl IdFunction {
         let id = known.id.checked_add(1)?;
         let is_now = known.total_changes == before.total_changes
             && if connection.is_autocommit() {
-                known.committed.is_some() && known.committed == connection.fork_status().live
+                known.committed.is_some() && known.committed == connection.speculation_status().live
             } else {
                 known.snapshot == self.snapshots
             };
@@ -260,7 +260,7 @@ impl IdFunction {
         connection: &sqlite::Connection,
     ) -> Option<Highest> {
         let committed = || {
-            let status = connection.fork_status();
+            let status = connection.speculation_status();
             let (live, locked) = (status.live?, status.locked?);
             // The one commit since the lock was taken is its own.
             (live.change == locked.change.wrapping_add(1)).then_some(live)

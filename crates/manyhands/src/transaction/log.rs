@@ -1,4 +1,4 @@
-//! The statement log of a transaction on a fork: what was executed, and what its caller has seen.
+//! The statement log of a speculative transaction: what was executed, and what its caller has seen.
 
 use crate::row::Counted;
 use core::ops::Range;

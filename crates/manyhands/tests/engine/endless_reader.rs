@@ -202,7 +202,7 @@ fn without_a_limit_nobody_waits() {
         }
         assert!(wal_bytes(&stage) > LIMIT + SLACK);
         let statistics = database.statistics().expect("a queue");
-        assert!(statistics.wal_bytes_held_back > LIMIT, "{statistics:?}");
+        assert!(statistics.wal_bytes_starved > LIMIT, "{statistics:?}");
         let reader = statistics.wal_reader.expect("it is there");
         assert_eq!(reader.pid, Some(std::process::id()));
         transaction.commit().expect("ends");
@@ -224,7 +224,7 @@ fn a_leader_dies_while_the_wal_is_full() {
         let mut connection = connect(&database);
         let actor = Actor::start("hold back and lead", &stage.path());
         assert_eq!(actor.hear(), "leading");
-        assert!(database.statistics().expect("a queue").wal_bytes_held_back > LIMIT);
+        assert!(database.statistics().expect("a queue").wal_bytes_starved > LIMIT);
         let killed = Command::new("kill").args(["-KILL", &actor.pid().to_string()]).status();
         assert!(killed.expect("kill runs").success());
         execute(&mut connection, INSERT);
@@ -246,7 +246,7 @@ fn a_transaction_does_not_wait_for_itself() {
         for _ in 0..2 * LIMIT / 200_000 {
             execute(&mut other, LARGE);
         }
-        assert!(cautious.statistics().expect("a queue").wal_bytes_held_back > LIMIT);
+        assert!(cautious.statistics().expect("a queue").wal_bytes_starved > LIMIT);
         // To write, after it has read, it leaves its snapshot, and goes on in its turn.
         execute(&mut connection, INSERT);
         assert!(items(&mut connection) > 1);

@@ -339,7 +339,7 @@ impl Attacker {
                 continue;
             };
             let batch = self.dice.bool();
-            if batch && lead.inheritance() == manyhands_queue::Inheritance::Nothing {
+            if batch && lead.orphan() == manyhands_queue::Orphan::Nothing {
                 lead.begin_batch();
             }
             self.pause(300);

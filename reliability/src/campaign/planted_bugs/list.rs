@@ -57,7 +57,7 @@ const IMAGES_CHECKPOINTS: &str =
 const FAILED_SYNC: &str = "images --images 1200 --recording-images 600 --workload failed-sync";
 const TWO_COPIES: &str = "test manyhands-sqlite two_copies";
 const FORK_LOCKS: &str = "test manyhands-sqlite fork::";
-const FORK: &str = "test manyhands-sqlite fork_vfs::";
+const FORK: &str = "test manyhands-sqlite speculative_vfs::";
 const FORKED: &str = "test manyhands-queue forked";
 /// The second round is the one in which the parent is killed.
 const FORKS: &str = "environment --case fork --rounds 1 --from-round 1";

@@ -51,7 +51,7 @@ fn insert_parent(caller: &mut Caller, parents: &str, row: [i64; 2]) -> Result<i6
         0 => caller.number(&format!("{sql} RETURNING id"), params![maker, sequence]),
         1 => {
             caller.execute(&sql, params![maker, sequence])?;
-            caller.timed(Connection::settle)?;
+            caller.timed(Connection::execute_deferred_in_turn)?;
             Ok(caller.connection.last_insert_rowid())
         }
         2 => {

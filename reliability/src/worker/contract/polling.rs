@@ -114,7 +114,7 @@ impl Maker {
         let id = if caller.dice.bool() {
             caller.id_of(&outcome)?
         } else {
-            caller.timed(Connection::settle)?;
+            caller.timed(Connection::execute_deferred_in_turn)?;
             caller.connection.last_insert_rowid()
         };
         self.told.push((table, sequence, id));

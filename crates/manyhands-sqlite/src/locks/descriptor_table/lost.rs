@@ -50,11 +50,11 @@ impl Table {
                 }
                 _ => Err(error),
             })?;
-        self.settle(descriptor)
+        self.place_high(descriptor)
     }
 
     /// What was opened as `descriptor`, under a number that SQLite takes for no other file's.
-    pub(super) fn settle(&mut self, mut descriptor: RawFd) -> io::Result<RawFd> {
+    pub(super) fn place_high(&mut self, mut descriptor: RawFd) -> io::Result<RawFd> {
         while self.descriptors.contains_key(&descriptor) || self.unmanaged.contains_key(&descriptor)
         {
             self.find_lost(descriptor);

@@ -56,9 +56,9 @@ impl Table {
     pub(super) fn close_unused(&mut self) {
         let known = self.descriptors.len() + self.unmanaged.len();
         if known <= LISTED_MAX
-            && let Ok(foreign) = self.foreign_files(LISTED_MAX)
+            && let Ok(external) = self.external_files(LISTED_MAX)
         {
-            self.close_unless_used(&foreign);
+            self.close_unless_used(&external);
         }
     }
 
@@ -73,17 +73,17 @@ impl Table {
 
     /// The same, however long it takes to look. Where it cannot be seen what the process has open, all are spared.
     pub(super) fn sweep(&mut self) {
-        if let Ok(foreign) = self.foreign_files(usize::MAX) {
-            self.close_unless_used(&foreign);
+        if let Ok(external) = self.external_files(usize::MAX) {
+            self.close_unless_used(&external);
         }
     }
 
-    /// Really closes the descriptors of idle files that are not `foreign`. A stock copy that opened one since we looked
+    /// Really closes the descriptors of idle files that are not `external`. A stock copy that opened one since we looked
     /// is seen by its lock.
-    fn close_unless_used(&mut self, foreign: &BTreeSet<FileIdentity>) {
+    fn close_unless_used(&mut self, external: &BTreeSet<FileIdentity>) {
         let own_pid = std::process::id().cast_signed();
         let idle = self.files.iter().filter(|(_, file)| file.live_count == 0);
-        let unused = idle.map(|(identity, _)| *identity).filter(|it| !foreign.contains(it));
+        let unused = idle.map(|(identity, _)| *identity).filter(|it| !external.contains(it));
         for identity in unused.collect::<Vec<_>>() {
             match self.conflict_anywhere(identity) {
                 Ok(Some(conflict)) if conflict.pid() == Some(own_pid) => {}
@@ -94,7 +94,7 @@ impl Table {
 
     /// The files that descriptors of this process name which are not in the table; an error when there are more than
     /// `count_max` descriptors.
-    fn foreign_files(&self, count_max: usize) -> io::Result<BTreeSet<FileIdentity>> {
+    fn external_files(&self, count_max: usize) -> io::Result<BTreeSet<FileIdentity>> {
         let mut files = BTreeSet::new();
         let mut look = |descriptor: RawFd| {
             let is_ours = self.descriptors.contains_key(&descriptor)

@@ -31,14 +31,14 @@ impl DatabaseFile {
 
     /// True when another SQLite program has the database open, or had, some milliseconds ago. Only leaders
     /// ask: with a thousand processes that have the file open, to look costs more than a request.
-    pub(crate) fn has_foreign_connections(&self) -> bool {
+    pub(crate) fn has_external_connections(&self) -> bool {
         let now_ns = self.now_ns();
-        if !is_recent(&self.foreign_ns, now_ns, limits::LOOK_EVERY) {
-            let foreign = sqlite::locks::foreign_connection(self.id.0, self.id.1).is_some();
-            self.foreign.store(foreign, Ordering::Relaxed);
-            self.foreign_ns.store(now_ns, Ordering::Relaxed);
+        if !is_recent(&self.external_ns, now_ns, limits::LOOK_EVERY) {
+            let external = sqlite::locks::external_connection(self.id.0, self.id.1).is_some();
+            self.external.store(external, Ordering::Relaxed);
+            self.external_ns.store(now_ns, Ordering::Relaxed);
         }
-        self.foreign.load(Ordering::Relaxed)
+        self.external.load(Ordering::Relaxed)
     }
 
     /// Who else holds the lock on this byte of the -shm file: another process, or another SQLite in this one.

@@ -39,7 +39,7 @@ fn stage() -> (tempfile::TempDir, Database, Connection) {
 }
 
 fn kept(connection: &Connection) -> usize {
-    let kept = connection.optimistic.as_ref().and_then(|it| it.kept_back.as_ref());
+    let kept = connection.optimistic.as_ref().and_then(|it| it.deferred_writes.as_ref());
     kept.map_or(0, |kept| kept.entries.len())
 }
 
@@ -84,7 +84,7 @@ fn interfere(database: &Database) {
 }
 
 #[test]
-fn what_changes_one_row_is_kept_back() {
+fn what_changes_one_row_is_deferred() {
     let (_directory, _, mut connection) = stage();
     for (sql, values) in [
         ("INSERT INTO plain VALUES (?1, ?2, 'x')", params![5, 50]),
@@ -188,7 +188,7 @@ fn settings_that_all_connections_would_have_are_none_of_its_own() {
 
 /// Whatever it asks: the statement was executed, for all that it can see.
 #[test]
-fn the_transaction_sees_what_it_has_kept_back() {
+fn the_transaction_sees_what_it_has_deferred() {
     let (_directory, database, mut connection) = stage();
     let (put, add) = ("INSERT INTO plain VALUES (?, ?, 'x')", "INSERT INTO plain (n) VALUES (?)");
     let change = "UPDATE plain SET n = n + ? WHERE id = ?";
@@ -221,9 +221,9 @@ fn the_transaction_sees_what_it_has_kept_back() {
     assert_eq!(connection.total_changes(), total + 4);
 }
 
-/// The ways of a transaction to its end, all of which execute what is kept back once.
+/// The ways of a transaction to its end, all of which execute what is deferred once.
 #[test]
-fn what_is_kept_back_is_executed_in_the_end() {
+fn what_is_deferred_is_executed_in_the_end() {
     type End = fn(&mut Connection, &Database);
     let ends: &[(&str, End, i64)] = &[
         ("nobody else has committed", |it, _| commit(it), 2),

@@ -41,17 +41,17 @@ fn stage() -> (tempfile::TempDir, Connection) {
 }
 
 /// What is foreseen of a statement when it has been executed once.
-fn foreseen(connection: &mut Connection, sql: &str, values: &[Value]) -> Option<Foreseen> {
+fn foreseen(connection: &mut Connection, sql: &str, values: &[Value]) -> Option<InfallibleWrite> {
     let _ = connection.execute(sql, values);
-    connection.foresee(sql, values)
+    connection.infallible_write(sql, values)
 }
 
-fn is_certain(connection: &mut Connection, sql: &str, values: &[Value]) -> bool {
-    foreseen(connection, sql, values) == Some(Foreseen::OneRow)
+fn is_infallible(connection: &mut Connection, sql: &str, values: &[Value]) -> bool {
+    foreseen(connection, sql, values) == Some(InfallibleWrite::OneRow)
 }
 
 fn adds_row(connection: &mut Connection, sql: &str, values: &[Value]) -> bool {
-    connection.foresee(sql, values) == Some(Foreseen::OneRow)
+    connection.infallible_write(sql, values) == Some(InfallibleWrite::OneRow)
 }
 
 #[test]
@@ -59,14 +59,14 @@ fn a_text_with_values_is_looked_at_when_it_comes_again() {
     let (_directory, mut connection) = stage();
     for sql in ["INSERT INTO plain VALUES (7, 8)", "INSERT INTO plain (a) VALUES ('x')"] {
         assert!(!adds_row(&mut connection, sql, &[]), "{sql}");
-        assert!(is_certain(&mut connection, sql, &[]), "{sql}");
+        assert!(is_infallible(&mut connection, sql, &[]), "{sql}");
     }
     assert!(adds_row(&mut connection, "INSERT INTO plain DEFAULT VALUES", &[]));
     assert!(adds_row(&mut connection, "INSERT INTO plain (a) VALUES (?1)", &[Value::Null]));
 }
 
 #[test]
-fn a_row_that_nothing_is_asked_of_is_certain() {
+fn a_row_that_nothing_is_asked_of_is_infallible() {
     let (_directory, mut connection) = stage();
     let one = Value::from(1);
     for (sql, count) in [
@@ -82,7 +82,7 @@ fn a_row_that_nothing_is_asked_of_is_certain() {
         ("INSERT OR REPLACE INTO note (n, level) VALUES (?, 'low')", 1),
     ] {
         let values = vec![one.clone(); count];
-        assert!(is_certain(&mut connection, sql, &values), "{sql}");
+        assert!(is_infallible(&mut connection, sql, &values), "{sql}");
         // And so it is: one row more, whatever the values.
         for value in [Value::from("x"), Value::Real(0.5), Value::from(vec![0_u8])] {
             let values = vec![value; count];
@@ -121,12 +121,12 @@ fn what_may_do_nothing_or_more_succeeds() {
     ] {
         let values = vec![Value::from(1); count];
         let found = foreseen(&mut connection, sql, &values);
-        assert_eq!(found, Some(Foreseen::Success), "{sql}");
+        assert_eq!(found, Some(InfallibleWrite::Success), "{sql}");
     }
 }
 
 #[test]
-fn what_may_fail_is_not_certain() {
+fn what_may_fail_is_not_infallible() {
     let (_directory, mut connection) = stage();
     for (sql, count) in [
         ("INSERT INTO plain VALUES (?1 + 1, random())", 1),
@@ -205,22 +205,22 @@ fn what_is_foreseen_comes() {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (dice >> 33) as usize % sides
     };
-    let mut foreseen_of = [0; 12];
+    let mut infallible_write_with = [0; 12];
     for _ in 0..4000 {
         let chosen = roll(statements.len());
         let sql = statements[chosen];
         let count = connection.parameter_names(sql).expect(sql).len();
         let values: Vec<Value> = (0..count).map(|_| values[roll(values.len())].clone()).collect();
-        let foreseen = connection.foresee(sql, &values);
+        let foreseen = connection.infallible_write(sql, &values);
         let outcome = connection.execute(sql, &values);
         if foreseen.is_some() {
-            foreseen_of[chosen] += 1;
+            infallible_write_with[chosen] += 1;
             let changes = outcome.map(|it| it.changes());
             let changes = changes.unwrap_or_else(|error| panic!("{sql} {values:?}: {error}"));
-            assert!(foreseen == Some(Foreseen::Success) || changes == 1, "{sql} {values:?}");
+            assert!(foreseen == Some(InfallibleWrite::Success) || changes == 1, "{sql} {values:?}");
         }
     }
-    assert!(foreseen_of.iter().all(|&times| times > 3), "{foreseen_of:?}");
+    assert!(infallible_write_with.iter().all(|&times| times > 3), "{infallible_write_with:?}");
 }
 
 #[test]
@@ -233,8 +233,11 @@ fn a_no_is_remembered_too() {
     ] {
         assert_eq!(foreseen(&mut connection, sql, &[]), None, "{sql}");
         let prepared = connection.look_up(sql).expect(sql).expect(sql);
-        let certainty = prepared.certainty.as_ref().expect("it was looked at");
-        assert!(certainty.unfailing.is_none() && certainty.schema > 0, "{certainty:?}");
+        let infallibility = prepared.infallibility.as_ref().expect("it was looked at");
+        assert!(
+            infallibility.infallible.is_none() && infallibility.schema > 0,
+            "{infallibility:?}"
+        );
         connection.put_back(prepared);
     }
 }
@@ -245,7 +248,7 @@ fn null_where_it_must_not_be() {
     let sql = "INSERT INTO note (text, level, n) VALUES (?1, ?2, ?3)";
     let values =
         |nulls: [bool; 3]| nulls.map(|null| if null { Value::Null } else { Value::from(1) });
-    assert!(is_certain(&mut connection, sql, &values([false; 3])));
+    assert!(is_infallible(&mut connection, sql, &values([false; 3])));
     assert!(adds_row(&mut connection, sql, &values([true, false, false])));
     assert!(!adds_row(&mut connection, sql, &values([false, true, false])));
     assert!(!adds_row(&mut connection, sql, &values([false, false, true])));
@@ -254,7 +257,7 @@ fn null_where_it_must_not_be() {
     not_a_number[1] = Value::Real(f64::NAN);
     assert!(!adds_row(&mut connection, sql, &not_a_number), "SQLite binds NULL");
     let used_twice = "INSERT INTO note (level, text) VALUES (?1, ?1)";
-    assert!(is_certain(&mut connection, used_twice, &[Value::from(1)]));
+    assert!(is_infallible(&mut connection, used_twice, &[Value::from(1)]));
     assert!(!adds_row(&mut connection, used_twice, &[Value::Null]));
 }
 
@@ -264,8 +267,8 @@ fn only_outside_a_transaction_and_on_a_plain_connection() {
     let path = directory.path().join("app.db");
     let sql = "INSERT INTO plain VALUES (?1, ?2)";
     let values = [Value::from(1), Value::from(2)];
-    assert!(is_certain(&mut connection, sql, &values));
-    let large = Value::from(vec![0_u8; limits::CERTAIN_BYTES_MAX]);
+    assert!(is_infallible(&mut connection, sql, &values));
+    let large = Value::from(vec![0_u8; limits::INFALLIBLE_BYTES_MAX]);
     assert!(!adds_row(&mut connection, sql, &[large, Value::Null]));
     connection.execute("BEGIN", &[]).expect("a transaction");
     assert!(!adds_row(&mut connection, sql, &values));

@@ -1,6 +1,6 @@
 //! Whether a program is about one row, and which.
 
-use super::{Given, Instruction, Program, Registers, jumps, leaves};
+use super::{Bytecode, Given, Instruction, Registers, jumps, leaves};
 
 /// A row by its id.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) struct Taken {
     id: i64,
 }
 
-impl Program {
+impl Bytecode {
     /// The row that it adds, if a parameter may be its id, or that it changes.
     pub(super) fn named_row(
         &self,

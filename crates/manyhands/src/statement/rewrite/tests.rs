@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use manyhands_sqlite::{self as sqlite, Connection, OpenMode, Step, Value};
 use proptest::prelude::*;
 
-use super::{Rewritten, foreign_text, rewrite, runs_before_insert, table_of};
+use super::{Rewritten, any_text, rewrite, runs_before_insert, table_of};
 
 /// A statement, its values, whether it is rewritten, and whether it fails.
 struct Case {
@@ -253,7 +253,7 @@ fn head() -> impl Strategy<Value = &'static str> {
 /// The fuzz target's deterministic cousin: texts that it kept, and words instead of coverage (below).
 #[test]
 fn any_text_is_taken() {
-    let tables = foreign_text::Tables::new();
+    let tables = any_text::Tables::new();
     crate::fuzzing::decisions::seeds("insert").iter().for_each(|text| tables.insert(text));
 }
 
@@ -267,6 +267,6 @@ proptest! {
             let compiles = |sql: &str| side.connection.prepare_one(sql).is_ok();
             prop_assert_eq!(compiles(&insert.sql), compiles(&sql), "{} became {}", sql, insert.sql);
         }
-        foreign_text::Tables::new().insert(sql.as_bytes());
+        any_text::Tables::new().insert(sql.as_bytes());
     }
 }

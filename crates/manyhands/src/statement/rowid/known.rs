@@ -45,7 +45,7 @@ pub(crate) struct NextId {
     pub(super) before: Before,
 }
 
-/// The ids that a statement was given on its fork.
+/// The ids that a statement was given speculatively.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorded<'a> {
     pub(crate) ids: &'a [i64],

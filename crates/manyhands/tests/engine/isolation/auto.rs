@@ -144,7 +144,7 @@ fn who_looks_holds_the_turn() {
         assert_eq!(it.changes_of(&updated).expect("its turn"), 1);
     });
     check("all counts", |it| {
-        it.settle().expect("its turn");
+        it.execute_deferred_in_turn().expect("its turn");
         // What was rolled back has been counted, too.
         assert_eq!(it.total_changes(), 3);
     });

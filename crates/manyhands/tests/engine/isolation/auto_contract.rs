@@ -107,7 +107,7 @@ fn who_only_reads_holds_nothing() {
 #[test]
 fn a_long_reader_holds_nothing() {
     let stage = Stage::without_disk();
-    let builder = Database::builder(stage.path()).fork_bytes_max(1 << 20);
+    let builder = Database::builder(stage.path()).speculation_bytes_max(1 << 20);
     let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
     connect(&database).execute_script(SCHEMA).expect("the schema");
     let mut reader = connect(&database);

@@ -10,7 +10,7 @@ use crate::stage::{Actor, SHORT, Stage, connect, execute, number};
 
 fn open(timeout: Duration) -> (Stage, Database) {
     let stage = Stage::without_disk();
-    let builder = Database::builder(stage.path()).timeout(timeout).fork_bytes_max(1 << 20);
+    let builder = Database::builder(stage.path()).timeout(timeout).speculation_bytes_max(1 << 20);
     let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
     connect(&database).execute_script(SCHEMA).expect("the schema");
     (stage, database)

@@ -141,7 +141,7 @@ fn a_cursor_with_too_much_left() {
     in_time(|| {
         let stage = Stage::new();
         let database =
-            Database::builder(stage.path()).fork_bytes_max(1 << 20).open().expect("opens");
+            Database::builder(stage.path()).speculation_bytes_max(1 << 20).open().expect("opens");
         let mut one = connect(&database);
         one.execute_script(SETUP).expect("the schema");
         let many = "WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n LIMIT 250000)

@@ -37,7 +37,7 @@ fn the_tests_that_are_named_exist() {
             && span.bytes().all(|it| it.is_ascii_lowercase() || b"_0123456789".contains(&it))
     };
     let others = [
-        "fork_bytes_max",
+        "speculation_bytes_max",
         "journal_mode",
         "locking_mode",
         "data_version",

@@ -62,7 +62,7 @@ fn a_statement_that_overflows_the_fork() {
     in_time(|| {
         let stage = Stage::new();
         let database = manyhands::Database::builder(stage.path())
-            .fork_bytes_max(1 << 20)
+            .speculation_bytes_max(1 << 20)
             .open()
             .expect("opens");
         let (mut one, mut other) = (connect(&database), connect(&database));

@@ -306,11 +306,11 @@ fn whoever_replays_a_statement_for_the_first_time_uses_up_no_ids() {
 #[test]
 fn a_table_that_gets_another_column() {
     const INSERT: &str = "INSERT INTO test VALUES (1, 2)";
-    for at_home in [false, true] {
+    for replays_locally in [false, true] {
         for again in [false, true] {
             let (stage, database) = stage("CREATE TABLE test (a, b)");
             let (mut one, mut other) = (connect(&database), connect(&database));
-            if at_home {
+            if replays_locally {
                 one.create_function("own", Some(0), true, |_| Ok(1.into())).expect("a function");
             }
             execute(&mut one, "BEGIN");
@@ -335,10 +335,10 @@ fn a_table_that_gets_another_column() {
 /// The same where the statement means what it meant: it is executed as it was written.
 #[test]
 fn a_table_that_gets_an_index() {
-    for at_home in [false, true] {
+    for replays_locally in [false, true] {
         let (stage, database) = stage("CREATE TABLE test (a, b)");
         let (mut one, mut other) = (connect(&database), connect(&database));
-        if at_home {
+        if replays_locally {
             one.create_function("own", Some(0), true, |_| Ok(1.into())).expect("a function");
         }
         for index in 0..4 {

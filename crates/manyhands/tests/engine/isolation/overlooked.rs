@@ -397,7 +397,8 @@ fn a_refused_setting_has_not_worked() {
 #[test]
 fn reading_row_by_row_in_a_full_fork() {
     let stage = Stage::without_disk();
-    let database = Database::builder(stage.path()).fork_bytes_max(4 << 20).open().expect("opens");
+    let database =
+        Database::builder(stage.path()).speculation_bytes_max(4 << 20).open().expect("opens");
     let mut one = connect(&database);
     one.execute_script(
         "CREATE TABLE big (id INTEGER PRIMARY KEY, v BLOB);
@@ -502,7 +503,8 @@ fn a_cursor_on_a_view_that_was_made_anew() {
 #[test]
 fn a_cursor_that_is_too_large() {
     let stage = Stage::without_disk();
-    let database = Database::builder(stage.path()).fork_bytes_max(1 << 20).open().expect("opens");
+    let database =
+        Database::builder(stage.path()).speculation_bytes_max(1 << 20).open().expect("opens");
     let mut one = connect(&database);
     one.execute_script(TWO).expect("the setup");
     let mut transaction = one.transaction().expect("begins");

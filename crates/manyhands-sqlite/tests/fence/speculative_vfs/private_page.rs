@@ -31,17 +31,17 @@ fn check(stage: &Stage, rows: &[&str]) {
 }
 
 fn promoted(stage: &Stage, n: i64) -> Connection {
-    let fork = stage.forked(n);
-    assert_eq!(fork.promote_fork(), Promotion::Promoted);
-    fork.execute("PRAGMA cache_size = 10").expect("small enough to spill");
-    fork
+    let speculative = stage.speculating(n);
+    assert_eq!(speculative.promote(), Promotion::Promoted);
+    speculative.execute("PRAGMA cache_size = 10").expect("small enough to spill");
+    speculative
 }
 
-/// Leaves the connection with a private page, as a fork that was rolled back does.
+/// Leaves the connection with a private page, as a speculative transaction that was rolled back does.
 fn become_private(connection: &Connection) {
-    connection.arm_fork(true);
+    connection.arm_speculation(true);
     connection.execute("BEGIN; UPDATE t SET n = -1 WHERE id = 1; ROLLBACK").expect("rolls back");
-    connection.arm_fork(false);
+    connection.arm_speculation(false);
 }
 
 /// A process dies in the middle of a transaction whose frames are in the WAL.
@@ -65,18 +65,18 @@ fn kill_a_writer(stage: &Stage, prepare: impl Fn(&Connection), sql: &str) {
 #[test]
 fn promoted_forks_and_autocommits_in_turns() {
     let stage = Stage::new();
-    let (fork, other) = (stage.connect(), stage.connect());
+    let (speculative, other) = (stage.connect(), stage.connect());
     for round in 1..=200 {
-        fork.arm_fork(true);
-        fork.execute("BEGIN").expect("begins");
-        fork.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
-        assert_eq!(fork.promote_fork(), Promotion::Promoted);
-        fork.execute("COMMIT").expect("commits");
+        speculative.arm_speculation(true);
+        speculative.execute("BEGIN").expect("begins");
+        speculative.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
+        assert_eq!(speculative.promote(), Promotion::Promoted);
+        speculative.execute("COMMIT").expect("commits");
         assert_eq!(n(&other, 1), round);
-        fork.execute(&format!("UPDATE t SET n = {} WHERE id = 1", -round)).expect("writes");
+        speculative.execute(&format!("UPDATE t SET n = {} WHERE id = 1", -round)).expect("writes");
         assert_eq!(n(&other, 1), -round);
         other.execute(&format!("UPDATE t SET n = {round} WHERE id = 2")).expect("writes");
-        assert_eq!(n(&fork, 2), round);
+        assert_eq!(n(&speculative, 2), round);
     }
     check(&stage, &["-200", "200"]);
 }
@@ -84,11 +84,11 @@ fn promoted_forks_and_autocommits_in_turns() {
 #[test]
 fn a_large_promoted_commit() {
     let stage = Stage::new();
-    let fork = promoted(&stage, 10);
-    fork.execute(MANY_ROWS).expect("writes");
-    fork.execute("COMMIT").expect("commits");
+    let speculative = promoted(&stage, 10);
+    speculative.execute(MANY_ROWS).expect("writes");
+    speculative.execute("COMMIT").expect("commits");
     check(&stage, &["10", "0"]);
-    assert_eq!(fork.query_integer("SELECT count(*) FROM t").expect("reads"), 302);
+    assert_eq!(speculative.query_integer("SELECT count(*) FROM t").expect("reads"), 302);
 }
 
 #[test]
@@ -96,30 +96,30 @@ fn a_large_promoted_rollback() {
     let stage = Stage::new();
     let other = stage.connect();
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
-    let (fork, before) = (promoted(&stage, 10), known_and_committed(&stage));
+    let (speculative, before) = (promoted(&stage, 10), known_and_committed(&stage));
     let written = stage.bytes("wal").len();
-    fork.execute(MANY_ROWS).expect("writes");
+    speculative.execute(MANY_ROWS).expect("writes");
     assert!(stage.bytes("wal").len() > written + 100 * 536, "frames are appended");
-    fork.execute("ROLLBACK").expect("rolls back");
+    speculative.execute("ROLLBACK").expect("rolls back");
     assert_eq!(known_and_committed(&stage), before);
     check(&stage, &["0", "5"]);
-    fork.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
+    speculative.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
     check(&stage, &["7", "5"]);
 }
 
-/// A writer is killed that has appended frames since the fork's page became private: SQLite clears their
+/// A writer is killed that has appended frames since the speculative transaction's page became private: SQLite clears their
 /// entries away when it sees them.
 #[test]
 fn a_promotion_after_a_killed_writer() {
-    tell("fork_vfs::private_page::a_promotion_after_a_killed_writer", || {
+    tell("speculative_vfs::private_page::a_promotion_after_a_killed_writer", || {
         let stage = Stage::new();
-        let fork = stage.connect();
-        fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
-        fork.arm_fork(true);
-        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+        let speculative = stage.connect();
+        speculative.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+        speculative.arm_speculation(true);
+        speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
         kill_a_writer(&stage, |_| (), MANY_ROWS);
-        assert_eq!(fork.promote_fork(), Promotion::Promoted, "nothing was committed");
-        fork.execute("COMMIT").expect("commits");
+        assert_eq!(speculative.promote(), Promotion::Promoted, "nothing was committed");
+        speculative.execute("COMMIT").expect("commits");
         check(&stage, &["10", "5"]);
     });
 }
@@ -127,13 +127,13 @@ fn a_promotion_after_a_killed_writer() {
 /// The first writer after a kill is no fork; its page is private since the last one.
 #[test]
 fn an_autocommit_after_a_killed_writer() {
-    tell("fork_vfs::private_page::an_autocommit_after_a_killed_writer", || {
+    tell("speculative_vfs::private_page::an_autocommit_after_a_killed_writer", || {
         let stage = Stage::new();
-        let fork = stage.connect();
-        fork.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
-        become_private(&fork);
+        let speculative = stage.connect();
+        speculative.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+        become_private(&speculative);
         kill_a_writer(&stage, |_| (), MANY_ROWS);
-        fork.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
+        speculative.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
         check(&stage, &["8", "5"]);
     });
 }
@@ -142,14 +142,17 @@ fn an_autocommit_after_a_killed_writer() {
 /// which lies behind that page.
 #[test]
 fn an_autocommit_after_a_killed_writer_with_a_private_page() {
-    tell("fork_vfs::private_page::an_autocommit_after_a_killed_writer_with_a_private_page", || {
-        let stage = Stage::new();
-        let other = stage.connect();
-        other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
-        kill_a_writer(&stage, become_private, MANY_ROWS);
-        other.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
-        check(&stage, &["8", "5"]);
-    });
+    tell(
+        "speculative_vfs::private_page::an_autocommit_after_a_killed_writer_with_a_private_page",
+        || {
+            let stage = Stage::new();
+            let other = stage.connect();
+            other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("a frame to go back to");
+            kill_a_writer(&stage, become_private, MANY_ROWS);
+            other.execute("UPDATE t SET n = 8 WHERE id = 1").expect("writes");
+            check(&stage, &["8", "5"]);
+        },
+    );
 }
 
 /// The same with so many frames that the last ones have their entries behind the private page. Whoever
@@ -157,7 +160,7 @@ fn an_autocommit_after_a_killed_writer_with_a_private_page() {
 #[test]
 fn a_large_commit_after_a_killed_writer_with_a_private_page() {
     tell(
-        "fork_vfs::private_page::a_large_commit_after_a_killed_writer_with_a_private_page",
+        "speculative_vfs::private_page::a_large_commit_after_a_killed_writer_with_a_private_page",
         || {
             let stage = Stage::new();
             let other = stage.connect();
@@ -176,22 +179,22 @@ fn a_large_commit_after_a_killed_writer_with_a_private_page() {
 #[test]
 fn a_fork_after_a_refused_write() {
     let stage = Stage::new();
-    let (fork, other) = (stage.connect(), stage.connect());
-    become_private(&fork);
-    fork.execute("BEGIN").expect("begins");
-    assert_eq!(n(&fork, 2), 0);
+    let (speculative, other) = (stage.connect(), stage.connect());
+    become_private(&speculative);
+    speculative.execute("BEGIN").expect("begins");
+    assert_eq!(n(&speculative, 2), 0);
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");
-    let refused = fork.execute("UPDATE t SET n = 1 WHERE id = 1").expect_err("too old");
+    let refused = speculative.execute("UPDATE t SET n = 1 WHERE id = 1").expect_err("too old");
     assert!(refused.code.is_busy(), "{refused}");
-    fork.arm_fork(true);
-    fork.execute("UPDATE t SET n = 10 WHERE id = 1").expect("writes on its snapshot");
-    assert!(fork.fork_status().forked);
-    assert_eq!((n(&fork, 1), n(&fork, 2)), (10, 0));
-    assert_eq!(fork.promote_fork(), Promotion::Stale);
-    fork.execute("ROLLBACK").expect("rolls back");
-    fork.arm_fork(false);
-    assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
-    fork.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
+    speculative.arm_speculation(true);
+    speculative.execute("UPDATE t SET n = 10 WHERE id = 1").expect("writes on its snapshot");
+    assert!(speculative.speculation_status().speculating);
+    assert_eq!((n(&speculative, 1), n(&speculative, 2)), (10, 0));
+    assert_eq!(speculative.promote(), Promotion::Stale);
+    speculative.execute("ROLLBACK").expect("rolls back");
+    speculative.arm_speculation(false);
+    assert_eq!((n(&speculative, 1), n(&speculative, 2)), (0, 5));
+    speculative.execute("UPDATE t SET n = 7 WHERE id = 1").expect("writes");
     check(&stage, &["7", "5"]);
 }
 
@@ -210,15 +213,15 @@ fn mapped(stage: &Stage) -> usize {
 #[test]
 fn a_page_that_is_shared_again_when_there_are_no_more_forks() {
     let stage = Stage::new();
-    let (fork, other) = (stage.connect(), stage.connect());
+    let (speculative, other) = (stage.connect(), stage.connect());
     let shared = mapped(&stage);
-    become_private(&fork);
+    become_private(&speculative);
     let page_bytes = shared - mapped(&stage);
     assert_eq!(page_bytes, rustix::param::page_size());
     for round in 1..=400 {
         other.execute(&format!("UPDATE t SET n = {round} WHERE id = 2")).expect("writes");
-        assert_eq!(n(&fork, 2), round);
-        fork.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
+        assert_eq!(n(&speculative, 2), round);
+        speculative.execute(&format!("UPDATE t SET n = {round} WHERE id = 1")).expect("writes");
         assert_eq!(n(&other, 1), round);
         // A read that meets a new commit takes its lock twice.
         if round < 60 {
@@ -226,19 +229,19 @@ fn a_page_that_is_shared_again_when_there_are_no_more_forks() {
         }
     }
     assert_eq!(mapped(&stage), shared, "it is shared again");
-    // Who forks now and then keeps it.
+    // Who speculates now and then keeps it.
     for _ in 0..4 {
-        become_private(&fork);
-        (0..200).for_each(|_| assert_eq!(n(&fork, 2), 400));
+        become_private(&speculative);
+        (0..200).for_each(|_| assert_eq!(n(&speculative, 2), 400));
         assert_eq!(mapped(&stage), shared - page_bytes);
     }
-    // Transactions that only read are no forks either.
-    fork.arm_fork(true);
-    (0..400).for_each(|_| fork.execute("BEGIN; SELECT n FROM t; COMMIT").expect("reads"));
+    // Transactions that only read are no speculative transactions either.
+    speculative.arm_speculation(true);
+    (0..400).for_each(|_| speculative.execute("BEGIN; SELECT n FROM t; COMMIT").expect("reads"));
     assert_eq!(mapped(&stage), shared);
-    fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
-    assert_eq!(fork.promote_fork(), Promotion::Promoted);
-    fork.execute("COMMIT").expect("commits");
+    speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+    assert_eq!(speculative.promote(), Promotion::Promoted);
+    speculative.execute("COMMIT").expect("commits");
     check(&stage, &["10", "400"]);
 }
 
@@ -246,12 +249,12 @@ fn a_page_that_is_shared_again_when_there_are_no_more_forks() {
 #[test]
 fn a_promoted_commit_that_restarts_the_wal() {
     let stage = Stage::new();
-    let (fork, other) = (stage.connect(), stage.connect());
+    let (speculative, other) = (stage.connect(), stage.connect());
     other.execute("PRAGMA wal_checkpoint").expect("all of it");
-    fork.arm_fork(true);
-    fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
-    assert_eq!(fork.promote_fork(), Promotion::Promoted);
-    fork.execute("COMMIT").expect("commits");
+    speculative.arm_speculation(true);
+    speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+    assert_eq!(speculative.promote(), Promotion::Promoted);
+    speculative.execute("COMMIT").expect("commits");
     assert_eq!(n(&other, 1), 10);
     let (_, committed) = known_and_committed(&stage);
     assert!(committed < 3, "the WAL starts again: {committed}");

@@ -1,17 +1,15 @@
 //! The way of a write: from the client to the commit, read downward.
 //!
-//! 1. Nobody leads and nobody waits: the client leads itself ([`Client::lead_if_idle`]) and steps its own
+//! 1. Nobody leads and nobody waits: the client leads itself ([`QueueClient::lead_if_idle`]) and steps its own
 //!    statement on its own connection, as it would without Manyhands.
-//! 2. Otherwise the request is published, and waits ([`Client::submit`]). Whenever the leader's place is free,
+//! 2. Otherwise the request is published, and waits ([`QueueClient::submit`]). Whenever the leader's place is free,
 //!    a waiting client takes it, and executes the requests of all ([`crate::commit::batch::serve`]).
 //! 3. A request that only its owner can execute waits for its turn in the same queue, and then leads.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{
-    Deadline, Inheritance, Kind, Lead, Published, Queue, Stage, Waited, planted,
-};
+use manyhands_queue::{Deadline, Kind, Lead, Orphan, Published, Queue, Stage, Waited, planted};
 
 use manyhands_sqlite::vfs::CHECKPOINT_LOCK_BYTE;
 
@@ -25,7 +23,7 @@ use crate::limits;
 use crate::session::interrupt::Interrupt;
 
 /// A client that wants to write.
-pub(crate) struct Client<'a> {
+pub(crate) struct QueueClient<'a> {
     pub(crate) file: &'a DatabaseFile,
     pub(crate) label: &'a str,
     pub(crate) began: Instant,
@@ -40,14 +38,14 @@ pub(crate) struct Client<'a> {
 
 /// What came of a request.
 #[derive(Debug)]
-pub(crate) enum Settled {
+pub(crate) enum Fate {
     /// A leader executed it.
     Answer(Answer),
     /// The client leads, and executes it itself.
     Turn(Lead),
 }
 
-impl Client<'_> {
+impl QueueClient<'_> {
     /// Leads at once, if nobody leads, nobody waits, and no dead leader's batch is to be settled.
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let queue = self.file.sound_queue(self.deadline)?;
@@ -57,7 +55,7 @@ impl Client<'_> {
         let Some(lead) = queue.try_lead(self.label) else { return Ok(None) };
         // Somebody who came in between was first. What a dead leader left takes SQLite's write lock to settle: that
         // is for those who wait.
-        let idle = lead.inheritance() == Inheritance::Nothing && lead.next(None).is_none();
+        let idle = lead.orphan() == Orphan::Nothing && lead.next(None).is_none();
         Ok(idle.then_some(lead))
     }
 
@@ -67,7 +65,7 @@ impl Client<'_> {
             if let Some(lead) = self.lead_if_idle()? {
                 return Ok(lead);
             }
-            if let Settled::Turn(lead) = self.submit(Kind::Turn, &[])? {
+            if let Fate::Turn(lead) = self.submit(Kind::Turn, &[])? {
                 return Ok(lead);
             }
         }
@@ -77,12 +75,12 @@ impl Client<'_> {
     ///
     /// # Errors
     /// The deadline passed, the application interrupted, or leading failed. Nothing was written then.
-    pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Settled, Error> {
+    pub(crate) fn submit(&self, kind: Kind, request: &[u8]) -> Result<Fate, Error> {
         loop {
             let queue = self.file.sound_queue(self.deadline)?;
             self.wait_for_room(&queue)?;
             let Some(published) = self.publish(&queue, kind, request)? else { continue };
-            if let Some(settled) = self.settle(&queue, published)? {
+            if let Some(settled) = self.await_fate(&queue, published)? {
                 return Ok(settled);
             }
         }
@@ -91,12 +89,12 @@ impl Client<'_> {
     /// Waits for the fate of a published request; `None` when it is to be published again.
     ///
     /// # Errors
-    /// See [`Client::submit`].
-    pub(crate) fn settle(
+    /// See [`QueueClient::submit`].
+    pub(crate) fn await_fate(
         &self,
         queue: &Arc<Queue>,
         mut published: Published,
-    ) -> Result<Option<Settled>, Error> {
+    ) -> Result<Option<Fate>, Error> {
         match self.wait(queue, &mut published)? {
             End::Answered
                 if planted("publish-again")
@@ -104,8 +102,8 @@ impl Client<'_> {
             {
                 self.answer(published).map(|_| None)
             }
-            End::Answered => self.answer(published).map(Settled::Answer).map(Some),
-            End::Turn(lead) => Ok(Some(Settled::Turn(lead))),
+            End::Answered => self.answer(published).map(Fate::Answer).map(Some),
+            End::Turn(lead) => Ok(Some(Fate::Turn(lead))),
             End::Again => Ok(None),
         }
     }
@@ -140,8 +138,8 @@ impl Client<'_> {
                 Err(_) => {
                     self.check(queue, u64::MAX)?;
                     let lead = queue.try_lead(self.label);
-                    if let Some(mut lead) = lead.or_else(|| queue.try_succeed(self.label)) {
-                        recover::settle(self.file, &mut lead, self.deadline)?;
+                    if let Some(mut lead) = lead.or_else(|| queue.try_take_over(self.label)) {
+                        recover::resolve_orphan(self.file, &mut lead, self.deadline)?;
                         lead.release();
                     }
                     std::thread::sleep(limits::BUSY_SLEEP);
@@ -202,7 +200,7 @@ impl Client<'_> {
                 checkpoints_seen = if checkpoints { checkpoints_seen + 1 } else { 0 };
             }
             if impatient
-                && let Some(lead) = queue.try_succeed(self.label)
+                && let Some(lead) = queue.try_take_over(self.label)
                 && let Some(lead) = self.serve(lead, published)?
             {
                 return Ok(End::Turn(lead));
@@ -308,11 +306,11 @@ mod tests {
             Scene { directory, connection, file, interrupt: Interrupt::default() }
         }
 
-        fn client(&self, timeout: Duration) -> Client<'_> {
+        fn client(&self, timeout: Duration) -> QueueClient<'_> {
             let (file, interrupt) = (&*self.file, &self.interrupt);
             let (began, deadline) = (Instant::now(), Deadline::after(timeout));
             let wal_bytes_limit = u64::MAX;
-            Client {
+            QueueClient {
                 file,
                 label: "",
                 began,
@@ -363,7 +361,7 @@ mod tests {
             scene.write_over(&rubbish, SLOTS_AT + slot * 2048);
         }
         let client = scene.client(Duration::from_secs(5));
-        let fate = client.settle(&queue, published).expect_err("nobody knows");
+        let fate = client.await_fate(&queue, published).expect_err("nobody knows");
         assert!(fate.is_outcome_unknown(), "{fate}");
         assert!(!queue.is_sound(), "others may be damaged too");
     }
@@ -379,13 +377,13 @@ mod tests {
         drop(lead);
         let other = scene.locked();
         std::thread::scope(|scope| {
-            let fate = scope.spawn(|| client.settle(&queue, published));
+            let fate = scope.spawn(|| client.await_fate(&queue, published));
             std::thread::sleep(Duration::from_millis(400));
             assert!(!fate.is_finished());
             other.execute("ROLLBACK").expect("gives the write lock back");
             // Not executed, so it is the owner's turn now.
             let fate = fate.join().expect("no panic").expect("it is known");
-            assert!(matches!(fate, Some(Settled::Turn(_))), "{fate:?}");
+            assert!(matches!(fate, Some(Fate::Turn(_))), "{fate:?}");
         });
         assert!(queue.is_sound());
     }
@@ -401,7 +399,7 @@ mod tests {
         drop(lead);
         let other = scene.locked();
         let lead = client.lead_if_idle().expect("it does not look");
-        assert!(lead.is_none(), "there is a batch to settle");
+        assert!(lead.is_none(), "there is an orphaned batch");
         other.execute("ROLLBACK").expect("gives the write lock back");
         client.take_turn().expect("who waits settles it");
         assert!(client.lead_if_idle().expect("leads").is_some());

@@ -1,4 +1,4 @@
-//! The fork: a transaction that writes on its own snapshot while others commit.
+//! The speculative transaction: a transaction that writes on its own snapshot while others commit.
 
 mod lock;
 mod snapshot;
@@ -51,13 +51,13 @@ impl Stage {
     }
 
     /// A connection whose fork has set the first row to `n`.
-    fn forked(&self, n: i64) -> Connection {
+    fn speculating(&self, n: i64) -> Connection {
         let connection = self.connect();
-        connection.arm_fork(true);
+        connection.arm_speculation(true);
         connection.execute("BEGIN").expect("begins");
         connection.execute(&format!("UPDATE t SET n = {n} WHERE id = 1")).expect("writes");
-        let status = connection.fork_status();
-        assert!(status.forked && !status.overflowed, "{status:?}");
+        let status = connection.speculation_status();
+        assert!(status.speculating && !status.overflowed, "{status:?}");
         connection
     }
 }
@@ -74,30 +74,30 @@ fn n(connection: &Connection, id: i64) -> i64 {
 #[test]
 fn forks_write_while_others_commit() {
     let stage = Stage::new();
-    let (one, two) = (stage.forked(10), stage.forked(20));
+    let (one, two) = (stage.speculating(10), stage.speculating(20));
     let other = stage.connect();
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("nobody holds the write lock");
     assert_eq!((n(&one, 1), n(&one, 2)), (10, 0), "its own write, and its own snapshot");
     assert_eq!((n(&two, 1), n(&two, 2)), (20, 0));
-    assert_eq!(one.promote_fork(), Promotion::Stale);
+    assert_eq!(one.promote(), Promotion::Stale);
     one.execute("ROLLBACK").expect("rolls back");
     two.execute("ROLLBACK").expect("rolls back");
     assert_eq!((n(&one, 1), n(&one, 2)), (0, 5));
     assert_eq!(other.query_text("PRAGMA integrity_check").expect("checks"), "ok");
 }
 
-/// A fork of the newest snapshot commits as SQLite commits.
+/// A speculative transaction of the newest snapshot commits as SQLite commits.
 #[test]
 fn a_promoted_fork_commits() {
     let stage = Stage::new();
-    let fork = stage.forked(10);
-    assert_eq!(fork.promote_fork(), Promotion::Promoted);
+    let speculative = stage.speculating(10);
+    assert_eq!(speculative.promote(), Promotion::Promoted);
     let other = stage.connect();
     let refused =
         other.execute("UPDATE t SET n = 5 WHERE id = 2").expect_err("the lock is real now");
     assert!(refused.code.is_busy());
-    fork.execute("COMMIT").expect("commits");
+    speculative.execute("COMMIT").expect("commits");
     assert_eq!(n(&other, 1), 10);
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("the lock was given back");
-    assert_eq!(n(&fork, 2), 5);
+    assert_eq!(n(&speculative, 2), 5);
 }

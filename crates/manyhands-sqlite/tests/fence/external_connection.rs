@@ -4,16 +4,16 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use manyhands_sqlite::locks::{self, ForeignConnection, Holder};
+use manyhands_sqlite::locks::{self, ExternalConnection, Holder};
 
 use crate::own_process::{Child, Signal, tell};
 use crate::sqlite_copy::{Connection, Database, Shell, SqliteCopy};
 
 const WAL_WRITE_LOCK: i64 = 120;
 
-fn foreign(path: &Path) -> Option<ForeignConnection> {
+fn external(path: &Path) -> Option<ExternalConnection> {
     let file = std::fs::metadata(path).expect("the database is there");
-    locks::foreign_connection(file.dev(), file.ino())
+    locks::external_connection(file.dev(), file.ino())
 }
 
 fn writer(database: &Database) -> Option<Holder> {
@@ -30,8 +30,8 @@ fn open_ours(path: &Path) -> Connection {
 /// Other connections of ours, here or in another process, are no reason to hold back: not even one
 /// that holds the strongest lock there is.
 #[test]
-fn our_own_connections_are_not_foreign() {
-    tell("foreign_connection::our_own_connections_are_not_foreign", || {
+fn our_own_connections_are_not_external() {
+    tell("external_connection::our_own_connections_are_not_external", || {
         locks::install().expect("the locks are replaced");
         let database = Database::create(SqliteCopy::ours());
         let in_rollback_mode = database.beside("rollback.db");
@@ -49,9 +49,9 @@ fn our_own_connections_are_not_foreign() {
             seen.take();
         });
         opened.take();
-        assert_eq!(foreign(&database.path), None);
-        assert_eq!(foreign(&in_rollback_mode), None);
-        assert_eq!(writer(&database), Some(Holder { pid: None, foreign: false }));
+        assert_eq!(external(&database.path), None);
+        assert_eq!(external(&in_rollback_mode), None);
+        assert_eq!(writer(&database), Some(Holder { pid: None, external: false }));
         seen.give();
         other.join();
         assert_eq!(writer(&database), None);
@@ -62,29 +62,29 @@ fn our_own_connections_are_not_foreign() {
 /// does nothing.
 #[test]
 fn a_stock_connection_is_found_until_it_closes() {
-    tell("foreign_connection::a_stock_connection_is_found_until_it_closes", || {
+    tell("external_connection::a_stock_connection_is_found_until_it_closes", || {
         locks::install().expect("the locks are replaced");
         let database = Database::create(SqliteCopy::ours());
         let ours = open_ours(&database.path);
-        assert_eq!(foreign(&database.path), None);
+        assert_eq!(external(&database.path), None);
 
         let mut shell = Shell::open(&database.path);
         shell.execute("select count(*) from t;");
         let pid = Some(shell.pid());
-        assert_eq!(foreign(&database.path), Some(ForeignConnection { pid }));
+        assert_eq!(external(&database.path), Some(ExternalConnection { pid }));
         assert_eq!(writer(&database), None);
         shell.execute("begin immediate;");
-        assert_eq!(writer(&database), Some(Holder { pid, foreign: true }));
+        assert_eq!(writer(&database), Some(Holder { pid, external: true }));
         shell.close();
-        assert_eq!(foreign(&database.path), None);
+        assert_eq!(external(&database.path), None);
 
         let host = SqliteCopy::host().open(&database.path);
         host.execute("begin immediate; select count(*) from t").expect("the write lock");
         let pid = Some(std::process::id().cast_signed());
-        assert_eq!(foreign(&database.path), Some(ForeignConnection { pid }));
-        assert_eq!(writer(&database), Some(Holder { pid, foreign: true }));
+        assert_eq!(external(&database.path), Some(ExternalConnection { pid }));
+        assert_eq!(writer(&database), Some(Holder { pid, external: true }));
         drop(host);
-        assert_eq!(foreign(&database.path), None);
+        assert_eq!(external(&database.path), None);
 
         ours.execute("begin immediate").expect("the write lock");
         assert_eq!(writer(&database), None, "our own locks are SQLite's affair");

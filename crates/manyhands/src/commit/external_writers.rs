@@ -1,4 +1,4 @@
-//! Courtesy to other SQLite programs: they poll for the write lock, where our writers stand in a queue that would hold it
+//! ExternalWriters to other SQLite programs: they poll for the write lock, where our writers stand in a queue that would hold it
 //! for ever.
 //!
 //! The leaders of a process hold the lock for a quantum, batch after batch. Then they leave it free:
@@ -24,7 +24,7 @@ use crate::limits;
 
 /// What a process knows of others that write the file.
 #[derive(Debug, Default)]
-pub(crate) struct Courtesy {
+pub(crate) struct ExternalWriters {
     /// How long its leaders have held the lock since it was free for others.
     held_ns: AtomicU64,
     /// How often the lock is left free once more for a program that was writing and has not come; 0 where none was.
@@ -33,14 +33,14 @@ pub(crate) struct Courtesy {
 
 /// The write lock was held for a while, and is free; another program has the database open. `taken` is the header of the wal-index as the lock was taken; nobody needs
 /// `connection`.
-pub(crate) fn be_courteous(
+pub(crate) fn yield_to_external_writers(
     file: &DatabaseFile,
     queue: &Queue,
     connection: &Connection,
     taken: Option<WalIndexHeader>,
     held: Duration,
 ) {
-    let Courtesy { held_ns, patience } = &file.courtesy;
+    let ExternalWriters { held_ns, patience } = &file.external_writers;
     let mut held_before_ns = held_ns.load(Ordering::Relaxed);
     if taken.is_some_and(|it| !queue.has_noted_commit(it.change, it.checksum)) {
         held_before_ns = 0;

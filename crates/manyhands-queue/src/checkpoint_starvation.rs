@@ -19,7 +19,7 @@ pub struct MemberInfo {
 
 impl Queue {
     /// Tells the others who this member is. Once, after joining: nobody reads it but who has to name it.
-    pub fn introduce(&self, label: &str) {
+    pub fn register_label(&self, label: &str) {
         let member = &self.region.shared().members.0[usize::from(self.region.member())];
         member.label.write_text(label);
         member.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
@@ -38,8 +38,8 @@ impl Queue {
 
     /// A checkpoint has come to `frame` and no further: a reader holds back `bytes` of the WAL. Only for the
     /// leader.
-    pub fn note_held_back(&self, bytes: u64, frame: u64) {
-        let held = &self.region.shared().header.held_back.0;
+    pub fn note_starvation(&self, bytes: u64, frame: u64) {
+        let held = &self.region.shared().header.checkpoint_starvation.0;
         let goes_on = held.bytes.load(Ordering::Relaxed) != 0;
         if !goes_on || held.frame.load(Ordering::Relaxed) != frame {
             held.frame.store(frame, Ordering::Relaxed);
@@ -49,8 +49,8 @@ impl Queue {
     }
 
     /// A checkpoint was complete: nobody holds anything back.
-    pub fn note_nothing_held_back(&self) {
-        let bytes = &self.region.shared().header.held_back.0.bytes;
+    pub fn note_no_starvation(&self) {
+        let bytes = &self.region.shared().header.checkpoint_starvation.0.bytes;
         // The line is in every writer's cache: it is not written without need.
         if bytes.load(Ordering::Relaxed) != 0 {
             bytes.store(0, Ordering::Relaxed);
@@ -58,13 +58,14 @@ impl Queue {
     }
 
     /// How many bytes of the WAL a reader held back at the last checkpoint; 0 when nobody did.
-    pub fn held_back_bytes(&self) -> u64 {
-        self.region.shared().header.held_back.0.bytes.load(Ordering::Relaxed)
+    pub fn starved_bytes(&self) -> u64 {
+        self.region.shared().header.checkpoint_starvation.0.bytes.load(Ordering::Relaxed)
     }
 
     /// For how long checkpoints have not come any further. Meaningful while something is held back.
-    pub fn held_back_for(&self) -> Duration {
-        let since = self.region.shared().header.held_back.0.since_ns.load(Ordering::Relaxed);
+    pub fn starved_for(&self) -> Duration {
+        let since =
+            self.region.shared().header.checkpoint_starvation.0.since_ns.load(Ordering::Relaxed);
         Duration::from_nanos(now_ns().saturating_sub(since))
     }
 }

@@ -1,4 +1,4 @@
-//! Watching: before it sleeps, a waiter looks again and again for a moment, if no other does.
+//! Spinning: before it sleeps, a waiter looks again and again for a moment, if no other does.
 //!
 //! It finds the leader's place free sooner than one that must be woken, and keeps a processor from falling asleep while
 //! the leader waits for the disk. It gives way to everybody (sched_yield(2)), since it has nothing to do.
@@ -37,14 +37,14 @@ const PAUSE_NS_MAX: u64 = 1_000_000_000;
 #[cfg(not(any(loom, shuttle)))]
 const RESTS: u32 = 32;
 
-/// Watches for a moment, if nobody else does and there is no pause; true when `changed`.
+/// Spins for a moment, if nobody else does and there is no pause; true when `changed`.
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) fn watch(watched_until: &AtomicU64, changed: &impl Fn() -> bool) -> bool {
+pub(crate) fn spin_until_changed(spin_until: &AtomicU64, changed: &impl Fn() -> bool) -> bool {
     // Acquire: the clock is read after it, so that what somebody has just written down is not too far off.
-    let until = watched_until.load(Ordering::Acquire);
+    let until = spin_until.load(Ordering::Acquire);
     let now = now_ns();
     let end = now + WATCH_NS;
-    if is_watched(until, now) || swap(watched_until, until, end).is_err() {
+    if is_spinning(until, now) || swap(spin_until, until, end).is_err() {
         return changed();
     }
     while !changed() && now_ns() < end {
@@ -55,23 +55,23 @@ pub(crate) fn watch(watched_until: &AtomicU64, changed: &impl Fn() -> bool) -> b
     let late = now.saturating_sub(end);
     if late > LATE_NS {
         let pause = late.saturating_mul(PAUSE_PER_LATE).min(PAUSE_NS_MAX);
-        watched_until.store(now + pause, Ordering::Relaxed);
+        spin_until.store(now + pause, Ordering::Relaxed);
     } else {
         // Unless we came too late, and another one watches.
-        let _ = swap(watched_until, end, 0);
+        let _ = swap(spin_until, end, 0);
     }
     changed()
 }
 
 #[cfg(any(loom, shuttle))]
-pub(crate) fn watch(_watched_until: &AtomicU64, changed: &impl Fn() -> bool) -> bool {
+pub(crate) fn spin_until_changed(_spin_until: &AtomicU64, changed: &impl Fn() -> bool) -> bool {
     changed()
 }
 
 /// True when somebody watches who wrote down `until`, or in a pause. A time further off than any pause was written
 /// over, or is of another clock.
 #[cfg(not(any(loom, shuttle)))]
-fn is_watched(until: u64, now: u64) -> bool {
+fn is_spinning(until: u64, now: u64) -> bool {
     now < until && until <= now + PAUSE_NS_MAX
 }
 
@@ -90,27 +90,27 @@ mod tests {
 
     /// Neither who died while it watched, nor who wrote over the queue file, keeps others from watching for ever.
     #[test]
-    fn a_watcher_is_one_that_wrote_down_a_time_soon() {
+    fn a_spinner_is_one_that_wrote_down_a_time_soon() {
         let now = now_ns();
-        assert!(is_watched(now + 1, now) && is_watched(now + PAUSE_NS_MAX, now));
+        assert!(is_spinning(now + 1, now) && is_spinning(now + PAUSE_NS_MAX, now));
         for until in [0, now - 1, now, now + PAUSE_NS_MAX + 1, u64::MAX] {
-            assert!(!is_watched(until, now), "{until}");
+            assert!(!is_spinning(until, now), "{until}");
         }
     }
 
     #[test]
     fn one_that_was_away_for_long_pauses_in_proportion() {
         let away = |away: Duration| {
-            let watched_until = AtomicU64::new(0);
+            let spin_until = AtomicU64::new(0);
             let back = Cell::new(0);
-            assert!(watch(&watched_until, &|| {
+            assert!(spin_until_changed(&spin_until, &|| {
                 if back.get() == 0 {
                     sleep(away);
                     back.set(now_ns());
                 }
                 true
             }));
-            watched_until.into_inner() - back.get()
+            spin_until.into_inner() - back.get()
         };
         let late = |ms| Duration::from_millis(ms).as_nanos() as u64 - WATCH_NS;
         assert!(away(Duration::from_millis(4)) >= late(4) * PAUSE_PER_LATE);
@@ -119,14 +119,14 @@ mod tests {
 
     /// In a pause, and where another one watches, it is looked once.
     #[test]
-    fn who_need_not_watch_looks_once() {
+    fn who_need_not_spin_looks_once() {
         let until = now_ns() + PAUSE_NS_MAX;
-        let watched_until = AtomicU64::new(until);
+        let spin_until = AtomicU64::new(until);
         let looks = Cell::new(0);
-        assert!(!watch(&watched_until, &|| {
+        assert!(!spin_until_changed(&spin_until, &|| {
             looks.set(looks.get() + 1);
             false
         }));
-        assert_eq!((looks.get(), watched_until.into_inner()), (1, until));
+        assert_eq!((looks.get(), spin_until.into_inner()), (1, until));
     }
 }

@@ -1,32 +1,32 @@
-//! Transactions that are kept back until they are asked something or commit.
+//! Transactions that are deferred until they are asked something or commit.
 //!
 //! `execute("UPDATE …")` and `commit()` are what most programs call. Between the two the UPDATE would be executed on a
-//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::foresee`]) shows nobody
+//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::infallible_write`]) shows nobody
 //! that it was not executed yet, and so do several: with `commit()` they are executed as one write, and before
 //! anything else that the connection is called for, as they would have been, after BEGIN. To ask how many rows one has
 //! changed is such a call, but for an INSERT of one row.
 
 use std::sync::{Arc, OnceLock};
 
-use manyhands::{Error, Foreseen, Outcome, Value};
+use manyhands::{Error, InfallibleWrite, Outcome, Value};
 
 use crate::control::End;
 use crate::statement::Statement;
 
-/// Statements of a transaction that are kept back at most; after more it is executed, as what loads in bulk.
+/// Statements of a transaction that are deferred at most; after more it is executed, as what loads in bulk.
 const STATEMENTS_MAX: usize = 64;
 
 /// What a statement will have done, once it has been executed.
 pub(crate) type Promised = Arc<OnceLock<Outcome>>;
 
-/// A connection, and the transaction that it keeps back.
+/// A connection, and the transaction that it defers.
 pub(crate) struct Engine {
     connection: manyhands::Connection,
-    kept: Option<KeptBack>,
+    kept: Option<DeferredWrites>,
 }
 
 /// All of a transaction so far.
-struct KeptBack {
+struct DeferredWrites {
     begin: &'static str,
     statements: Vec<Write>,
 }
@@ -47,18 +47,18 @@ impl Engine {
     /// The connection, which has executed all that it was called for.
     ///
     /// # Errors
-    /// As the transaction that was kept back fails. When it has to wait too long, or is interrupted, it is still kept
+    /// As the transaction that was deferred fails. When it has to wait too long, or is interrupted, it is still kept
     /// back; after any other error it is over.
     pub(crate) fn connection(&mut self) -> Result<&mut manyhands::Connection, Error> {
         self.go_on(None)?;
         Ok(&mut self.connection)
     }
 
-    /// Executes what is kept back in its turn to write, so that what it changes cannot change any more.
+    /// Executes what is deferred in its turn to write, so that what it changes cannot change any more.
     ///
     /// # Errors
     /// See `connection`.
-    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+    pub(crate) fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
         self.go_on(Some("BEGIN IMMEDIATE"))
     }
 
@@ -78,8 +78,8 @@ impl Engine {
         executed
     }
 
-    /// Notes what came of the statements that were kept back.
-    fn note(&mut self, kept: KeptBack, executed: Result<Vec<Outcome>, Error>) -> Result<(), Error> {
+    /// Notes what came of the statements that were deferred.
+    fn note(&mut self, kept: DeferredWrites, executed: Result<Vec<Outcome>, Error>) -> Result<(), Error> {
         match executed {
             Ok(outcomes) => {
                 for (statement, outcome) in kept.statements.iter().zip(outcomes) {
@@ -97,20 +97,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps a statement back, if it is certain to succeed, and if its transaction would begin with it or is kept back.
-    pub(crate) fn keep_back(
+    /// Keeps a statement back, if it is certain to succeed, and if its transaction would begin with it or is deferred.
+    pub(crate) fn defer_row(
         &mut self,
         begin: &'static str,
         sql: &str,
         values: &[Value],
-    ) -> Option<(Promised, Foreseen)> {
+    ) -> Option<(Promised, InfallibleWrite)> {
         let kept = self.kept.as_ref().map_or(0, |it| it.statements.len());
         if !self.connection.is_autocommit() || kept >= STATEMENTS_MAX {
             return None;
         }
-        let foreseen = self.connection.foresee(sql, values)?;
+        let foreseen = self.connection.infallible_write(sql, values)?;
         let outcome = Promised::default();
-        let kept = self.kept.get_or_insert_with(|| KeptBack { begin, statements: Vec::new() });
+        let kept = self.kept.get_or_insert_with(|| DeferredWrites { begin, statements: Vec::new() });
         kept.statements.push(Write {
             sql: sql.to_string(),
             values: values.to_vec(),
@@ -199,12 +199,12 @@ impl Engine {
         self.connection.execute(how, &[]).map(drop)
     }
 
-    /// The connection, which does not know of what is kept back.
-    pub(crate) fn without_kept_back(&mut self) -> &mut manyhands::Connection {
+    /// The connection, which does not know of what is deferred.
+    pub(crate) fn without_deferred(&mut self) -> &mut manyhands::Connection {
         &mut self.connection
     }
 
-    /// Executes what is kept back, if somebody may ask for its outcome when the connection is closed.
+    /// Executes what is deferred, if somebody may ask for its outcome when the connection is closed.
     pub(crate) fn keep_promise(&mut self) {
         let mut kept = self.kept.iter().flat_map(|it| &it.statements);
         if kept.any(|it| Arc::strong_count(&it.outcome) > 1) {

@@ -1,4 +1,4 @@
-//! A fork that ends in a rollback leaves no trace in what others share.
+//! A speculative transaction that ends in a rollback leaves no trace in what others share.
 
 use manyhands_sqlite::{Connection, Promotion};
 
@@ -14,14 +14,15 @@ const ROWS: &str = "WITH s(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM s WHERE x
 /// header is not what it was.
 fn check(end: impl FnOnce(Connection)) {
     let stage = Stage::new();
-    let fork = stage.connect();
-    fork.execute(
-        "CREATE TRIGGER refuse BEFORE INSERT ON t WHEN new.id = 3 BEGIN
+    let speculative = stage.connect();
+    speculative
+        .execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON t WHEN new.id = 3 BEGIN
          SELECT raise(ROLLBACK, 'refused'); END",
-    )
-    .expect("a trigger");
-    fork.arm_fork(true);
-    fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+        )
+        .expect("a trigger");
+    speculative.arm_speculation(true);
+    speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
     let writer = stage.connect();
     for n in 1..=20 {
         writer.execute(&format!("UPDATE t SET n = {n} WHERE id = 2")).expect("commits");
@@ -32,7 +33,7 @@ fn check(end: impl FnOnce(Connection)) {
     assert!(stage.bytes("wal").len() > committed + 100 * 536, "frames are appended");
 
     let before = stage.bytes("shm");
-    end(fork);
+    end(speculative);
     assert!(stage.bytes("shm") == before, "the wal-index is as it was");
 
     // From the WAL, through the hash table: the cache is small.
@@ -48,31 +49,31 @@ fn check(end: impl FnOnce(Connection)) {
 
 fn ends(connection: &Connection) {
     assert!(connection.is_autocommit());
-    assert!(!connection.fork_status().forked);
+    assert!(!connection.speculation_status().speculating);
     assert_eq!((n(connection, 1), n(connection, 2)), (0, 20), "it sees what is committed");
 }
 
 #[test]
 fn rollback_leaves_the_index_whole() {
-    check(|fork| {
-        fork.execute("ROLLBACK").expect("rolls back");
-        ends(&fork);
+    check(|speculative| {
+        speculative.execute("ROLLBACK").expect("rolls back");
+        ends(&speculative);
     });
 }
 
 #[test]
 fn or_rollback_leaves_the_index_whole() {
-    check(|fork| {
-        fork.execute("INSERT OR ROLLBACK INTO t VALUES (1, 1)").expect_err("a duplicate");
-        ends(&fork);
+    check(|speculative| {
+        speculative.execute("INSERT OR ROLLBACK INTO t VALUES (1, 1)").expect_err("a duplicate");
+        ends(&speculative);
     });
 }
 
 #[test]
 fn raise_rollback_leaves_the_index_whole() {
-    check(|fork| {
-        fork.execute("INSERT INTO t VALUES (3, 1)").expect_err("the trigger");
-        ends(&fork);
+    check(|speculative| {
+        speculative.execute("INSERT INTO t VALUES (3, 1)").expect_err("the trigger");
+        ends(&speculative);
     });
 }
 
@@ -84,30 +85,30 @@ fn close_leaves_the_index_whole() {
 /// A COMMIT that nobody promoted is refused, and ends the transaction.
 #[test]
 fn a_commit_without_promotion_leaves_the_index_whole() {
-    check(|fork| {
-        let refused = fork.execute("COMMIT").expect_err("nobody promoted it");
+    check(|speculative| {
+        let refused = speculative.execute("COMMIT").expect_err("nobody promoted it");
         assert_eq!(refused.code.primary(), libsqlite3_sys::SQLITE_IOERR, "{refused}");
-        ends(&fork);
+        ends(&speculative);
     });
 }
 
 #[test]
 fn a_stale_promotion_leaves_the_index_whole() {
-    check(|fork| {
-        assert_eq!(fork.promote_fork(), Promotion::Stale, "it does not ask for the lock first");
-        fork.execute("ROLLBACK").expect("rolls back");
-        ends(&fork);
+    check(|speculative| {
+        assert_eq!(speculative.promote(), Promotion::Stale, "it does not ask for the lock first");
+        speculative.execute("ROLLBACK").expect("rolls back");
+        ends(&speculative);
     });
 }
 
 /// A statement interrupted, with readers of the same connection in their middle.
 #[test]
 fn a_rollback_under_open_statements_leaves_the_index_whole() {
-    check(|fork| {
-        let mut reader = fork.prepare_one("SELECT n FROM t").expect("compiles");
+    check(|speculative| {
+        let mut reader = speculative.prepare_one("SELECT n FROM t").expect("compiles");
         reader.step().expect("a row");
-        fork.execute("ROLLBACK").expect("rolls back");
+        speculative.execute("ROLLBACK").expect("rolls back");
         drop(reader);
-        ends(&fork);
+        ends(&speculative);
     });
 }

@@ -1,4 +1,4 @@
-//! The fork: a transaction writes on its own snapshot, while others commit.
+//! The speculative transaction: a transaction writes on its own snapshot, while others commit.
 //!
 //! SQLite asks its VFS for the WAL's write lock before a transaction's first write. For a connection
 //! that is *armed* the shim says yes without taking the lock, and shows the connection a private copy
@@ -17,12 +17,12 @@
 //!   the write lock without one, to read a torn header again or to recover: that is the real one.
 //! - The snapshot's header is captured with each read lock. SQLite compares its own copy with the
 //!   shared one after that, and starts again if they differ: the last capture is what it goes by.
-//! - A fork writes to no file and takes no lock: the shim refuses. So neither a full page cache nor a
+//! - A speculative transaction writes to no file and takes no lock: the shim refuses. So neither a full page cache nor a
 //!   checkpoint nor a restart of the WAL gets through.
 //! - SQLite's rollback compares its header with the private one, which is the same: it never "cleans"
 //!   entries of the shared hash table that belong to others.
-//! - The snapshot's read lock is real. Nobody overwrites what the fork reads.
-//! - After a fork the page stays private for a while ([`PRIVATE_READS_MAX`]), while SQLite reads, and while it writes
+//! - The snapshot's read lock is real. Nobody overwrites what the speculative transaction reads.
+//! - After a speculative transaction the page stays private for a while ([`PRIVATE_READS_MAX`]), while SQLite reads, and while it writes
 //!   under the real write lock. What SQLite then changes in it is copied into the shared one while the lock is held
 //!   that allows it: a read mark under its own exclusive lock, a commit under the write lock. Before any other lock
 //!   is taken, the page is shared again. So it is before SQLite locks the whole database file, as the last
@@ -42,7 +42,7 @@ pub(crate) const WRITE_LOCK: c_int = 0;
 const READ_LOCK_FIRST: c_int = 3;
 
 /// How many read locks a connection takes after its last fork with a private page. To refresh it costs half a
-/// microsecond each time, to share it again some twenty, and the next fork twenty more: for whoever forks now and then
+/// microsecond each time, to share it again some twenty, and the next fork twenty more: for whoever speculates now and then
 /// that is little among so many, and for whoever does not fork any more it is once.
 const PRIVATE_READS_MAX: u32 = 256;
 
@@ -60,9 +60,9 @@ pub enum Promotion {
 
 /// How a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct ForkStatus {
+pub struct SpeculationStatus {
     /// SQLite believes that it holds the write lock.
-    pub forked: bool,
+    pub speculating: bool,
     /// SQLite wanted to write to a file, was refused (`SQLITE_IOERR_WRITE`), and has rolled the last fork
     /// back.
     pub overflowed: bool,
@@ -84,12 +84,12 @@ pub(crate) enum LockAnswer {
     Imaginary(c_int),
 }
 
-/// The fork's part of a database file's shim.
+/// The speculative transaction's part of a database file's shim.
 #[derive(Default)]
-pub(crate) struct Fork {
+pub(crate) struct Speculation {
     view: Option<View>,
     armed: bool,
-    forked: bool,
+    speculating: bool,
     overflowed: bool,
     /// SQLite holds the real write lock, and a private page may have what others must see when it gives
     /// the lock back.
@@ -104,11 +104,11 @@ pub(crate) struct Fork {
     reads: u32,
 }
 
-impl Fork {
+impl Speculation {
     /// Takes the mapping of the first region that the unix VFS made; gives the one for SQLite.
     ///
     /// # Safety
-    /// As [`View::of`]; and [`Fork::unmap`] is called before the unix VFS unmaps.
+    /// As [`View::of`]; and [`Speculation::unmap`] is called before the unix VFS unmaps.
     pub(crate) unsafe fn map(
         &mut self,
         live: core::ptr::NonNull<core::ffi::c_void>,
@@ -126,14 +126,14 @@ impl Fork {
 
     /// Gives up the view. The connection stays armed: SQLite maps anew when the journal mode is WAL again.
     pub(crate) fn unmap(&mut self) {
-        let Fork { armed, overflowed, .. } = *self;
-        *self = Fork { armed, overflowed, ..Fork::default() };
+        let Speculation { armed, overflowed, .. } = *self;
+        *self = Speculation { armed, overflowed, ..Speculation::default() };
     }
 
-    /// Arms or disarms the connection, and shows it the newest header if it does not read yet. A fork that goes on ends as if nothing had been said: SQLite gives
+    /// Arms or disarms the connection, and shows it the newest header if it does not read yet. A speculative transaction that goes on ends as if nothing had been said: SQLite gives
     /// the lock of one that overflowed back only when the connection's last reader has ended.
     pub(crate) fn arm(&mut self, armed: bool) {
-        self.overflowed &= self.forked;
+        self.overflowed &= self.speculating;
         self.armed = armed;
         let shown = armed && self.snapshot.is_none() && !planted("old-header");
         if let Some(view) = self.private_view().filter(|_| shown) {
@@ -148,12 +148,12 @@ impl Fork {
         let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
         let taken = flags & ffi::SQLITE_SHM_LOCK != 0;
         let write_lock = exclusive && (offset, count) == (WRITE_LOCK, 1);
-        match (self.forked, taken) {
+        match (self.speculating, taken) {
             (true, false) if write_lock => {
-                self.forked = false;
+                self.speculating = false;
                 LockAnswer::Imaginary(ffi::SQLITE_OK)
             }
-            // A fork needs no other: SQLite is about to write, and asks to restart the WAL first.
+            // A speculative transaction needs no other: SQLite is about to write, and asks to restart the WAL first.
             (true, true) if !planted("fork-takes-locks") => {
                 self.overflowed = true;
                 LockAnswer::Imaginary(ffi::SQLITE_IOERR_WRITE)
@@ -183,7 +183,7 @@ impl Fork {
         if !view.make_private(header) {
             return LockAnswer::Imaginary(ffi::SQLITE_IOERR_NOMEM);
         }
-        self.forked = true;
+        self.speculating = true;
         self.overflowed = false;
         self.reads = 0;
         LockAnswer::Imaginary(ffi::SQLITE_OK)
@@ -204,7 +204,7 @@ impl Fork {
     /// SQLite is about to lock the whole database file, and then goes by the wal-index without any lock of
     /// it. False when it would not see the shared page.
     pub(crate) fn lock_whole_file(&mut self) -> bool {
-        planted("close-with-a-private-page") || !self.forked && self.share()
+        planted("close-with-a-private-page") || !self.speculating && self.share()
     }
 
     /// The connection has the real write lock. What SQLite changes from here on others see when it gives it
@@ -243,7 +243,7 @@ impl Fork {
     /// The unix VFS did not give a lock. SQLite will sleep and try again, and must then see what has
     /// changed meanwhile.
     pub(crate) fn not_locked(&mut self) {
-        if !self.forked {
+        if !self.speculating {
             self.share();
         }
     }
@@ -268,8 +268,8 @@ impl Fork {
                 let stale = view.header() != before;
                 self.stale_begins = if stale { self.stale_begins + 1 } else { 0 };
                 self.reads += 1;
-                let forks_no_more = self.reads >= PRIVATE_READS_MAX;
-                if self.stale_begins >= 2 || !whole || forks_no_more {
+                let speculates_no_more = self.reads >= PRIVATE_READS_MAX;
+                if self.stale_begins >= 2 || !whole || speculates_no_more {
                     self.share();
                 }
             }
@@ -292,8 +292,8 @@ impl Fork {
 
     /// True when a write to a file must be refused, which SQLite then has tried.
     pub(crate) fn refuses_write(&mut self) -> bool {
-        self.overflowed |= self.forked;
-        self.forked && !planted("fork-writes")
+        self.overflowed |= self.speculating;
+        self.speculating && !planted("fork-writes")
     }
 
     /// Ends the imagination: the caller has just taken the real write lock. False when the snapshot is
@@ -305,18 +305,18 @@ impl Fork {
             view.copy_beyond_headers();
         }
         self.begin_to_publish();
-        self.forked = false;
+        self.speculating = false;
         self.armed = false;
         self.locked = self.snapshot;
         true
     }
 
-    /// True for a fork whose snapshot is the newest. It stays so only under the real write lock.
+    /// True for a speculative transaction whose snapshot is the newest. It stays so only under the real write lock.
     pub(crate) fn is_newest(&self) -> bool {
         let (Some(view), Some(header)) = (&self.view, &self.snapshot) else { return false };
         // SQLite has rolled back what overflowed, and holds its lock until its last reader ends.
         let newest = view.live_is(header) || planted("promote-the-stale");
-        self.forked && !self.overflowed && newest
+        self.speculating && !self.overflowed && newest
     }
 
     /// See [`View::forget_backfill`].
@@ -338,9 +338,9 @@ impl Fork {
         headers.iter().map(|it| i64::from(it.page_count) * i64::from(it.page_bytes)).min()
     }
 
-    pub(crate) fn status(&self) -> ForkStatus {
-        ForkStatus {
-            forked: self.forked,
+    pub(crate) fn status(&self) -> SpeculationStatus {
+        SpeculationStatus {
+            speculating: self.speculating,
             overflowed: self.overflowed,
             snapshot: self.snapshot.as_ref().map(WalIndexHeader::of),
             live: self.view.as_ref().map(|view| WalIndexHeader::of(&view.live_header())),

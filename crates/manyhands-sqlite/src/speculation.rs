@@ -1,4 +1,4 @@
-//! How the engine speaks to the fork of a connection: by a file control, since SQLite knows the
+//! How the engine speaks to the speculative transaction of a connection: by a file control, since SQLite knows the
 //! database's file and we know the connection.
 
 use core::ffi::c_void;
@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use libsqlite3_sys as ffi;
 
 use crate::Connection;
-use crate::fork_vfs::{ForkStatus, Promotion};
+use crate::speculative_vfs::{Promotion, SpeculationStatus};
 use crate::vfs::{self, CONTROL_FORK, MAIN};
 use crate::wal_index::CheckpointInfo;
 
@@ -24,7 +24,7 @@ struct Call {
     request: Request,
     promotion: Promotion,
     locked_ahead: bool,
-    status: ForkStatus,
+    status: SpeculationStatus,
     checkpoint_info: Option<CheckpointInfo>,
     /// The shim was asked.
     answered: bool,
@@ -38,29 +38,31 @@ pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void)
     // SAFETY: says the caller.
     let call = unsafe { &mut *argument.cast::<Call>() };
     match call.request {
-        Request::Arm(armed) => vfs::fork_of(file).arm(armed),
+        Request::Arm(armed) => vfs::speculation_of(file).arm(armed),
         Request::Promote => call.promotion = promote(file),
         Request::LockAhead(locks) => {
             let flags = if locks { ffi::SQLITE_SHM_LOCK } else { ffi::SQLITE_SHM_UNLOCK };
             call.locked_ahead = vfs::lock_ahead(file, flags);
         }
         Request::Status => {}
-        Request::CheckpointInfo => call.checkpoint_info = vfs::fork_of(file).checkpoint_info(),
+        Request::CheckpointInfo => {
+            call.checkpoint_info = vfs::speculation_of(file).checkpoint_info()
+        }
     }
-    call.status = vfs::fork_of(file).status();
+    call.status = vfs::speculation_of(file).status();
     call.answered = true;
 }
 
-/// Takes the real write lock for a fork whose snapshot is the newest.
+/// Takes the real write lock for a speculative transaction whose snapshot is the newest.
 fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
     // A glance first: who is stale must not hold the lock in the way of others.
-    if !vfs::fork_of(file).is_newest() {
+    if !vfs::speculation_of(file).is_newest() {
         return Promotion::Stale;
     }
     if !vfs::lock_really(file, ffi::SQLITE_SHM_LOCK) {
         return Promotion::Busy;
     }
-    if vfs::fork_of(file).become_real() {
+    if vfs::speculation_of(file).become_real() {
         return Promotion::Promoted;
     }
     vfs::lock_really(file, ffi::SQLITE_SHM_UNLOCK);
@@ -70,15 +72,15 @@ fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
 impl Connection {
     /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
     /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view
-    /// of the wal-index the transaction takes the real lock all the same; [`Connection::fork_status`]
+    /// of the wal-index the transaction takes the real lock all the same; [`Connection::speculation_status`]
     /// tells.
-    pub fn arm_fork(&self, armed: bool) {
-        self.call_fork(Request::Arm(armed));
+    pub fn arm_speculation(&self, armed: bool) {
+        self.call_speculation(Request::Arm(armed));
     }
 
-    /// Gives a fork the real write lock, if nobody has committed since its snapshot. Never waits.
-    pub fn promote_fork(&self) -> Promotion {
-        self.call_fork(Request::Promote).promotion
+    /// Gives a speculative transaction the real write lock, if nobody has committed since its snapshot. Never waits.
+    pub fn promote(&self) -> Promotion {
+        self.call_speculation(Request::Promote).promotion
     }
 
     /// Takes the WAL's write lock for the transaction that this connection begins next, outside of one. Never waits; false
@@ -87,31 +89,31 @@ impl Connection {
     ///
     /// The caller gives it back, if no transaction came of it: [`Connection::give_lock_back`].
     pub fn lock_ahead(&self) -> bool {
-        self.call_fork(Request::LockAhead(true)).locked_ahead
+        self.call_speculation(Request::LockAhead(true)).locked_ahead
     }
 
     /// Gives back what [`Connection::lock_ahead`] has taken, if it is not a transaction's now.
     pub fn give_lock_back(&self) {
-        self.call_fork(Request::LockAhead(false));
+        self.call_speculation(Request::LockAhead(false));
     }
 
     /// How the connection's fork stands.
-    pub fn fork_status(&self) -> ForkStatus {
-        self.call_fork(Request::Status).status
+    pub fn speculation_status(&self) -> SpeculationStatus {
+        self.call_speculation(Request::Status).status
     }
 
     /// What the wal-index says of checkpoints and readers. `None` while the connection has not read.
     pub fn checkpoint_info(&self) -> Option<CheckpointInfo> {
-        self.call_fork(Request::CheckpointInfo).checkpoint_info
+        self.call_speculation(Request::CheckpointInfo).checkpoint_info
     }
 
     /// True for a file that was opened through the shim. A `file:` URI may name another VFS.
-    pub fn is_watched(&self) -> bool {
-        self.call_fork(Request::Status).answered
+    pub fn is_ours(&self) -> bool {
+        self.call_speculation(Request::Status).answered
     }
 
-    fn call_fork(&self, request: Request) -> Call {
-        let status = ForkStatus::default();
+    fn call_speculation(&self, request: Request) -> Call {
+        let status = SpeculationStatus::default();
         let promotion = Promotion::Stale;
         let mut call = Call {
             request,

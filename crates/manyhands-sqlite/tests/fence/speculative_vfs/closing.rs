@@ -1,14 +1,14 @@
 //! Lost commits, found by failing system calls: the last connection to close checkpoints without asking
-//! for a lock of the wal-index, since it holds the whole file. One that had rolled back a fork still saw a
+//! for a lock of the wal-index, since it holds the whole file. One that had rolled back a speculative transaction still saw a
 //! private page, so it checkpointed an old state, and deleted the WAL with everything newer in it.
 
 use super::{Stage, n};
 
-/// What others committed since the fork is there after the last connection, the fork's, was closed.
+/// What others committed since the speculative transaction is there after the last connection, the speculative transaction's, was closed.
 #[test]
 fn the_last_to_close_after_a_fork_keeps_what_others_committed() {
     let stage = Stage::new();
-    let one = stage.forked(10);
+    let one = stage.speculating(10);
     one.execute("ROLLBACK").expect("rolls back");
     let other = stage.connect();
     other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");

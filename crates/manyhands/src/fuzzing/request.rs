@@ -422,7 +422,7 @@ mod tests {
 
     /// The fuzz target's deterministic cousin: the same work, with a seed instead of coverage.
     ///
-    /// `MANYHANDS_SEED=n cargo test -p manyhands --lib foreign_request` takes another seed.
+    /// `MANYHANDS_SEED=n cargo test -p manyhands --lib request` takes another seed.
     #[test]
     fn no_request_harms_its_neighbours() {
         let directory = tempfile::tempdir().expect("a directory");

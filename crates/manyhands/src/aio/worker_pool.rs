@@ -52,23 +52,23 @@ impl Worker {
 
 /// Makes a connection as a new one, for somebody else; `None` when it cannot be.
 fn begin_anew(mut connection: Connection) -> Option<Connection> {
-    let as_new = connection.as_new
+    let pristine = connection.pristine
         && connection.restore_durability()
         && connection.turns.is_empty()
         && connection.sqlite().transaction() == sqlite::Transaction::None;
-    if as_new {
+    if pristine {
         connection.open().forget_session();
     }
-    as_new.then_some(connection)
+    pristine.then_some(connection)
 }
 
 /// A bounded number of threads for jobs.
-pub(crate) struct Lane {
+pub(crate) struct WorkerPool {
     name: &'static str,
     threads_max: usize,
     database: Database,
     state: Mutex<State>,
-    bell: Condvar,
+    wake_up: Condvar,
 }
 
 #[derive(Default)]
@@ -80,10 +80,14 @@ struct State {
     closed: bool,
 }
 
-impl Lane {
-    pub(crate) fn new(name: &'static str, threads_max: usize, database: &Database) -> Arc<Lane> {
-        let (state, bell) = (Mutex::default(), Condvar::new());
-        Arc::new(Lane { name, threads_max, database: database.clone(), state, bell })
+impl WorkerPool {
+    pub(crate) fn new(
+        name: &'static str,
+        threads_max: usize,
+        database: &Database,
+    ) -> Arc<WorkerPool> {
+        let (state, wake_up) = (Mutex::default(), Condvar::new());
+        Arc::new(WorkerPool { name, threads_max, database: database.clone(), state, wake_up })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -92,19 +96,19 @@ impl Lane {
     }
 
     /// Lets a thread do the job, those of lower numbers first.
-    pub(crate) fn submit(self: &Arc<Lane>, number: u64, job: Job) {
+    pub(crate) fn submit(self: &Arc<WorkerPool>, number: u64, job: Job) {
         let mut state = self.lock();
         state.jobs.insert(number, job);
         let starts = state.jobs.len() > state.idle && state.threads < self.threads_max;
         state.threads += usize::from(starts);
         drop(state);
         if !starts {
-            self.bell.notify_one();
+            self.wake_up.notify_one();
             return;
         }
-        let lane = Arc::clone(self);
+        let worker_pool = Arc::clone(self);
         let thread = thread::Builder::new().name(self.name.to_string());
-        if thread.spawn(move || lane.work()).is_err() {
+        if thread.spawn(move || worker_pool.work()).is_err() {
             let mut state = self.lock();
             state.threads -= 1;
             // With another thread it is only late. Without one, whoever waits for it hears that it is gone.
@@ -123,7 +127,7 @@ impl Lane {
     /// Lets the threads end when all is done.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.bell.notify_all();
+        self.wake_up.notify_all();
     }
 
     fn work(&self) {
@@ -147,7 +151,7 @@ impl Lane {
             }
             state.idle += 1;
             let (back, waited) =
-                self.bell.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                self.wake_up.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
             state = back;
             state.idle -= 1;
             if waited.timed_out() && state.jobs.is_empty() {

@@ -52,56 +52,57 @@ impl Drop for NoMoreMappings {
     }
 }
 
-/// A fork cannot begin: its statement fails, and the connection works on.
+/// A speculative transaction cannot begin: its statement fails, and the connection works on.
 #[test]
 fn no_memory_for_a_private_page() {
-    tell("fork_vfs::memory::no_memory_for_a_private_page", || {
+    tell("speculative_vfs::memory::no_memory_for_a_private_page", || {
         let stage = Stage::new();
-        let fork = stage.connect();
-        fork.arm_fork(true);
-        fork.execute("BEGIN; SELECT n FROM t").expect("a snapshot");
+        let speculative = stage.connect();
+        speculative.arm_speculation(true);
+        speculative.execute("BEGIN; SELECT n FROM t").expect("a snapshot");
         let full = NoMoreMappings::new();
-        let refused = fork.execute("UPDATE t SET n = 10 WHERE id = 1").expect_err("no memory");
+        let refused =
+            speculative.execute("UPDATE t SET n = 10 WHERE id = 1").expect_err("no memory");
         assert_eq!(refused.code.primary(), libsqlite3_sys::SQLITE_NOMEM, "{refused}");
-        assert!(!fork.fork_status().forked);
+        assert!(!speculative.speculation_status().speculating);
         drop(full);
-        assert!(fork.is_autocommit(), "SQLite rolls back when it has no memory");
-        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
-        assert_eq!(fork.promote_fork(), Promotion::Promoted);
-        fork.execute("COMMIT").expect("commits");
+        assert!(speculative.is_autocommit(), "SQLite rolls back when it has no memory");
+        speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
+        assert_eq!(speculative.promote(), Promotion::Promoted);
+        speculative.execute("COMMIT").expect("commits");
         assert_eq!(n(&stage.connect(), 1), 10);
     });
 }
 
-/// The shared page cannot be given back after a fork. With the private one the connection can read and write,
+/// The shared page cannot be given back after a speculative transaction. With the private one the connection can read and write,
 /// and see what is newest; what needs the shared one itself fails; others are not disturbed; when there is
 /// memory again it works on.
 #[test]
 fn no_memory_for_the_shared_page_after_a_rollback() {
-    tell("fork_vfs::memory::no_memory_for_the_shared_page_after_a_rollback", || {
+    tell("speculative_vfs::memory::no_memory_for_the_shared_page_after_a_rollback", || {
         let stage = Stage::new();
-        let (fork, other) = (stage.forked(10), stage.connect());
+        let (speculative, other) = (stage.speculating(10), stage.connect());
         other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");
         let full = NoMoreMappings::new();
-        fork.execute("ROLLBACK").expect("rolls back");
-        fork.arm_fork(false);
-        assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
-        let checkpoint = fork.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+        speculative.execute("ROLLBACK").expect("rolls back");
+        speculative.arm_speculation(false);
+        assert_eq!((n(&speculative, 1), n(&speculative, 2)), (0, 5));
+        let checkpoint = speculative.execute("PRAGMA wal_checkpoint(TRUNCATE)");
         let refused = checkpoint.expect_err("no shared page");
         assert_eq!(refused.code.0, libsqlite3_sys::SQLITE_IOERR_SHMLOCK, "{refused}");
-        assert!(!fork.fork_status().forked);
-        fork.execute("UPDATE t SET n = 3 WHERE id = 1").expect("writes");
+        assert!(!speculative.speculation_status().speculating);
+        speculative.execute("UPDATE t SET n = 3 WHERE id = 1").expect("writes");
         assert_eq!((n(&other, 1), n(&other, 2)), (3, 5));
         other.execute("UPDATE t SET n = 6 WHERE id = 2").expect("commits");
         let done = other.checkpoint(CheckpointMode::Truncate).expect("no lock is left behind");
         assert_eq!(done.frames, 0);
         drop(full);
-        assert_eq!((n(&fork, 1), n(&fork, 2)), (3, 6));
-        fork.execute("UPDATE t SET n = 0 WHERE id = 1").expect("writes");
-        fork.arm_fork(true);
-        fork.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("forks again");
-        assert_eq!(fork.promote_fork(), Promotion::Promoted);
-        fork.execute("COMMIT").expect("commits");
+        assert_eq!((n(&speculative, 1), n(&speculative, 2)), (3, 6));
+        speculative.execute("UPDATE t SET n = 0 WHERE id = 1").expect("writes");
+        speculative.arm_speculation(true);
+        speculative.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("speculates again");
+        assert_eq!(speculative.promote(), Promotion::Promoted);
+        speculative.execute("COMMIT").expect("commits");
         assert_eq!((n(&other, 1), n(&other, 2)), (10, 6));
         assert_eq!(text(&other, "PRAGMA integrity_check"), "ok");
     });
@@ -111,19 +112,19 @@ fn no_memory_for_the_shared_page_after_a_rollback() {
 /// copied from there for all others.
 #[test]
 fn no_memory_for_the_shared_page_at_a_promotion() {
-    tell("fork_vfs::memory::no_memory_for_the_shared_page_at_a_promotion", || {
+    tell("speculative_vfs::memory::no_memory_for_the_shared_page_at_a_promotion", || {
         let stage = Stage::new();
-        let (fork, other) = (stage.forked(10), stage.connect());
+        let (speculative, other) = (stage.speculating(10), stage.connect());
         assert_eq!(n(&other, 1), 0);
         let full = NoMoreMappings::new();
-        assert_eq!(fork.promote_fork(), Promotion::Promoted);
+        assert_eq!(speculative.promote(), Promotion::Promoted);
         let refused = other.execute("UPDATE t SET n = 5 WHERE id = 2").expect_err("a real lock");
         assert!(refused.code.is_busy(), "{refused}");
         assert_eq!(n(&other, 1), 0);
-        fork.execute("COMMIT").expect("commits");
+        speculative.execute("COMMIT").expect("commits");
         assert_eq!(n(&other, 1), 10);
         other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("the lock was given back");
-        assert_eq!((n(&fork, 1), n(&fork, 2)), (10, 5));
+        assert_eq!((n(&speculative, 1), n(&speculative, 2)), (10, 5));
         drop(full);
         let seen = other_process(&stage.path, "pragma integrity_check; select n from t");
         assert_eq!(seen.expect("another process reads"), ["ok", "10", "5"]);
@@ -133,21 +134,21 @@ fn no_memory_for_the_shared_page_at_a_promotion() {
 /// No view at all: the connection cannot fork, and takes the real lock.
 #[test]
 fn no_memory_for_a_view() {
-    tell("fork_vfs::memory::no_memory_for_a_view", || {
+    tell("speculative_vfs::memory::no_memory_for_a_view", || {
         let stage = Stage::new();
         // It has the first region mapped for the process; the next connection adds only a view.
         let other = stage.connect();
         assert_eq!(n(&other, 1), 0);
         let armed = stage.connect_without_reading();
-        armed.arm_fork(true);
+        armed.arm_speculation(true);
         let full = NoMoreMappings::new();
         armed.execute("BEGIN; UPDATE t SET n = 10 WHERE id = 1").expect("writes");
-        let status = armed.fork_status();
-        assert!(!status.forked && status.live.is_none(), "{status:?}");
+        let status = armed.speculation_status();
+        assert!(!status.speculating && status.live.is_none(), "{status:?}");
         drop(full);
         let refused = other.execute("UPDATE t SET n = 5 WHERE id = 2").expect_err("a real lock");
         assert!(refused.code.is_busy(), "{refused}");
-        assert_eq!(armed.promote_fork(), Promotion::Stale, "there is nothing to promote");
+        assert_eq!(armed.promote(), Promotion::Stale, "there is nothing to promote");
         armed.execute("COMMIT").expect("commits");
         assert_eq!(n(&other, 1), 10);
     });
@@ -157,11 +158,11 @@ fn no_memory_for_a_view() {
 /// else the next look at the wal-index would be a crash.
 #[test]
 fn no_address_space_for_the_shared_page() {
-    tell("fork_vfs::memory::no_address_space_for_the_shared_page", || {
+    tell("speculative_vfs::memory::no_address_space_for_the_shared_page", || {
         let stage = Stage::new();
-        let (fork, other) = (stage.forked(10), stage.connect());
+        let (speculative, other) = (stage.speculating(10), stage.connect());
         other.execute("UPDATE t SET n = 5 WHERE id = 2").expect("commits");
-        let mut rollback = fork.prepare_one("ROLLBACK").expect("compiles");
+        let mut rollback = speculative.prepare_one("ROLLBACK").expect("compiles");
         let limit = |bytes: libc::rlim_t| {
             let limits = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
             // SAFETY: limits of this process, which is the story's own.
@@ -169,12 +170,12 @@ fn no_address_space_for_the_shared_page() {
         };
         limit(1);
         rollback.step().expect("rolls back");
-        let promoted = fork.promote_fork();
-        let status = fork.fork_status();
+        let promoted = speculative.promote();
+        let status = speculative.speculation_status();
         limit(libc::RLIM_INFINITY);
         assert_eq!(promoted, Promotion::Stale);
-        assert!(!status.forked && status.live.is_some(), "{status:?}");
-        assert_eq!((n(&fork, 1), n(&fork, 2)), (0, 5));
+        assert!(!status.speculating && status.live.is_some(), "{status:?}");
+        assert_eq!((n(&speculative, 1), n(&speculative, 2)), (0, 5));
         assert_eq!(text(&other, "PRAGMA integrity_check"), "ok");
     });
 }

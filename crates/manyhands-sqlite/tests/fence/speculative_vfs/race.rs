@@ -1,4 +1,4 @@
-//! Forks of many threads and processes race for promotion, beside stock writers and a checkpointer.
+//! Speculative transactions of many threads and processes race for promotion, beside stock writers and a checkpointer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use manyhands_sqlite::{
 use super::text;
 use crate::sqlite_copy::{self, SqliteCopy, other_process};
 
-const TEST: &str = "fork_vfs::race::transfers_are_never_lost_or_torn";
+const TEST: &str = "speculative_vfs::race::transfers_are_never_lost_or_torn";
 /// Set to run longer: the seconds of the race.
 const SECONDS: &str = "FENCE_RACE_SECONDS";
 const SECONDS_DEFAULT: u64 = 5;
@@ -167,11 +167,11 @@ impl Hands {
     }
 
     /// Whether it was promoted. It does not wait long: the checkpointer that wants to restart the WAL
-    /// holds the write lock, and waits for the fork's read lock.
+    /// holds the write lock, and waits for the speculative transaction's read lock.
     fn is_promoted(&self) -> bool {
         let begun = Instant::now();
         loop {
-            match self.connection.promote_fork() {
+            match self.connection.promote() {
                 Promotion::Promoted => return true,
                 Promotion::Stale => return false,
                 Promotion::Busy if begun.elapsed() > PROMOTION_WAIT_MAX => return false,
@@ -181,7 +181,7 @@ impl Hands {
     }
 }
 
-/// Forks, promotes or else reads again under the real lock and compares.
+/// Speculative transactions, promotes or else reads again under the real lock and compares.
 fn fork_and_promote(path: &Path, truth: &Truth, seed: u64, until: Instant) -> Counts {
     let who = format!("seed {seed}");
     let (mut dice, mut counts) = (Dice::new(seed), Counts::default());
@@ -191,13 +191,13 @@ fn fork_and_promote(path: &Path, truth: &Truth, seed: u64, until: Instant) -> Co
             hands = Hands::open(path);
         }
         let (from, to) = dice.two_accounts();
-        hands.connection.arm_fork(true);
+        hands.connection.arm_speculation(true);
         hands.connection.execute("BEGIN").expect("begins");
         let seen = (hands.balance(from), hands.balance(to));
         dice.dawdle();
         hands.transfer(from, to);
-        let status = hands.connection.fork_status();
-        assert!(status.forked && !status.overflowed, "{who}: {status:?}");
+        let status = hands.connection.speculation_status();
+        assert!(status.speculating && !status.overflowed, "{who}: {status:?}");
         dice.dawdle();
         assert_eq!(hands.balance(from), seen.0 - 5, "{who}: its own write");
         if dice.below(10) == 0 {
@@ -213,7 +213,7 @@ fn fork_and_promote(path: &Path, truth: &Truth, seed: u64, until: Instant) -> Co
             continue;
         }
         hands.connection.execute("ROLLBACK").expect("rolls back");
-        hands.connection.arm_fork(false);
+        hands.connection.arm_speculation(false);
         hands.connection.execute("BEGIN IMMEDIATE").expect("its turn");
         let now = (hands.balance(from), hands.balance(to));
         if now == seen {
@@ -305,7 +305,7 @@ fn spawn_worker(path: &Path, seed: u64) -> Child {
         .expect("the test binary starts again")
 }
 
-/// The invariant of the fork: whatever is promoted was true when it committed. Threads of several
+/// The invariant of the speculative transaction: whatever is promoted was true when it committed. Threads of several
 /// processes transfer between accounts; whoever holds the write lock checks what it has read against a
 /// common truth, and says what it commits. Stock writers append and take back frames meanwhile, and the
 /// checkpointer copies and restarts the WAL.

@@ -1,6 +1,6 @@
 //! Bytes that others wrote, decoded by themselves; only for tests and fuzzing.
 //!
-//! `foreign_request.rs` sends requests through a queue to a leader, some thousand a second. Here are the functions
+//! `request.rs` sends requests through a queue to a leader, some thousand a second. Here are the functions
 //! alone that make something of bytes of the queue file and of the WAL, a hundred times as fast. What must hold
 //! whatever the bytes are:
 //!
@@ -150,7 +150,7 @@ fn find_frame(mut decisions: Decisions<'_>) {
 mod tests {
     /// The fuzz target's deterministic cousin: the same work, with a seed instead of coverage.
     ///
-    /// `MANYHANDS_SEED=n cargo test -p manyhands --lib foreign_bytes` takes another seed.
+    /// `MANYHANDS_SEED=n cargo test -p manyhands --lib bytes` takes another seed.
     #[test]
     fn any_bytes_are_decoded_or_refused() {
         crate::fuzzing::decisions::seeds("bytes").iter().for_each(|bytes| super::decode(bytes));
