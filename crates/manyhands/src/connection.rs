@@ -68,7 +68,7 @@ use crate::transaction::savepoints::Savepoints;
 #[derive(Debug)]
 pub struct Connection {
     /// `None` only while it is dropped.
-    open: Option<Session>,
+    session: Option<Session>,
     pub(crate) settings: Settings,
     /// `None` for a database without a queue, and while it has not come to it.
     pub(crate) file: Option<FileHandle>,
@@ -111,7 +111,7 @@ pub struct Connection {
     pub(crate) conflict: Option<Conflict>,
     /// See [`Connection::guard`].
     pub(crate) guarded: bool,
-    pub(crate) session: SessionSettings,
+    pub(crate) session_settings: SessionSettings,
     pub(crate) synchronous: SynchronousLevels,
     pub(crate) own_answers: OwnAnswers,
     /// Other connections would execute this session's writes differently: it executes them itself.
@@ -123,13 +123,17 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(open: Session, file: Option<FileHandle>, settings: Settings) -> Connection {
+    pub(crate) fn new(
+        session: Session,
+        file: Option<FileHandle>,
+        settings: Settings,
+    ) -> Connection {
         let interrupt = Arc::<Interrupt>::default();
-        open.wait.set(settings.timeout);
-        open.wait.ends_with(Arc::downgrade(&interrupt));
-        let session = SessionSettings::of(&settings);
+        session.wait.set(settings.timeout);
+        session.wait.ends_with(Arc::downgrade(&interrupt));
+        let session_settings = SessionSettings::of(&settings);
         Connection {
-            open: Some(open),
+            session: Some(session),
             settings,
             file,
             entrance: None,
@@ -152,7 +156,7 @@ impl Connection {
             blobs: Vec::new(),
             conflict: None,
             guarded: false,
-            session,
+            session_settings,
             synchronous: SynchronousLevels::default(),
             own_answers: OwnAnswers::default(),
             connection_local: false,
@@ -162,16 +166,16 @@ impl Connection {
         }
     }
 
-    pub(crate) fn open(&self) -> &Session {
-        self.open.as_ref().expect("open until it is dropped")
+    pub(crate) fn session(&self) -> &Session {
+        self.session.as_ref().expect("there until it is dropped")
     }
 
-    pub(crate) fn open_mut(&mut self) -> &mut Session {
-        self.open.as_mut().expect("open until it is dropped")
+    pub(crate) fn session_mut(&mut self) -> &mut Session {
+        self.session.as_mut().expect("there until it is dropped")
     }
 
     pub(crate) fn sqlite(&self) -> &sqlite::Connection {
-        &self.open().sqlite
+        &self.session().sqlite
     }
 
     /// Executes one statement, to its end.
@@ -384,7 +388,7 @@ impl Connection {
     fn notice_names(&mut self, facts: &Facts) {
         if facts.transaction.is_some() || facts.schema || facts.temp_schema || facts.silent {
             let outside = self.is_autocommit();
-            let ids = &mut self.open_mut().ids;
+            let ids = &mut self.session_mut().ids;
             ids.leave_snapshot(outside);
             if !outside && (facts.schema || facts.silent) {
                 ids.note_schema_change();
@@ -442,7 +446,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if self.open().sqlite.is_inherited() {
+        if self.session().sqlite.is_inherited() {
             return;
         }
         self.close_blobs();
@@ -451,7 +455,7 @@ impl Drop for Connection {
         }
         self.interrupt.close();
         self.unguard();
-        self.open().wait.ends_with(Weak::new());
+        self.session().wait.ends_with(Weak::new());
         if self.is_asked_for_deferred() {
             self.count_deferred();
         }
@@ -463,9 +467,9 @@ impl Drop for Connection {
         self.release_turns();
         if self.restore_durability()
             && self.is_plain()
-            && let (Some(file), Some(open)) = (&self.file, self.open.take())
+            && let (Some(file), Some(session)) = (&self.file, self.session.take())
         {
-            file.idle.keep(&self.settings, open);
+            file.idle.keep(&self.settings, session);
         }
     }
 }

@@ -7,8 +7,7 @@ pub(crate) mod idle;
 pub(crate) mod interrupt;
 pub(crate) mod schema;
 
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ use crate::options::{Durability, Settings};
 use crate::session::busy::BusyWait;
 use crate::session::schema::KnownSchema;
 use crate::statement::cache::StatementCache;
-use crate::statement::hooks::Hooks;
-use crate::statement::prepared::{Compiler, Prepared};
+use crate::statement::hooks::{Hooks, OwnStatements};
+use crate::statement::prepared::{Compiler, Interrupted, Prepared, Spared, Uses};
 use crate::statement::routing::Facts;
 use crate::statement::rowid::{IdFunction, InsertWithIds, Rewriting};
 
@@ -28,9 +27,7 @@ use crate::statement::rowid::{IdFunction, InsertWithIds, Rewriting};
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) sqlite: sqlite::Connection,
-    pub(crate) statements: StatementCache<Box<Prepared>>,
-    /// The statement that was used last: it is often the next one too.
-    pub(crate) last: Option<Box<Prepared>>,
+    pub(crate) statements: StatementCache,
     pub(crate) compiler: Compiler,
     /// How long it waits for other SQLite programs, and what ends that: those of its user.
     pub(crate) wait: BusyWait,
@@ -40,6 +37,13 @@ pub(crate) struct Session {
     pub(crate) frames: Arc<AtomicU32>,
     /// The schema that it has last looked at.
     pub(crate) schema: KnownSchema,
+}
+
+/// See [`Session::listen`].
+#[derive(Debug)]
+pub(crate) struct Listening {
+    before: Interrupted,
+    columns: Arc<[String]>,
 }
 
 impl Session {
@@ -55,7 +59,10 @@ impl Session {
         self.ids.rewritten(rewriting, &self.sqlite, sql, asked, again)
     }
 
-    /// Equips a new connection. It waits for nobody until it has a user.
+    /// Equips an application's new connection. It waits for nobody until it has a user.
+    ///
+    /// # Errors
+    /// As SQLite fails.
     pub(crate) fn new(
         sqlite: sqlite::Connection,
         settings: &Settings,
@@ -65,30 +72,82 @@ impl Session {
         if settings.durability != Durability::Full {
             sqlite.execute(settings.durability.pragma())?;
         }
-        let counters = Arc::new(SessionCounters::default());
-        sqlite.count_session(&counters)?;
-        sqlite.make_repeatable()?;
         // In KiB when negative. Until then SQLite keeps what a transaction writes in memory, as a speculative transaction must.
         let spill_kib = settings.speculation_bytes_max / 1024;
         sqlite.execute(&format!("PRAGMA main.cache_spill=-{spill_kib}"))?;
+        let session = Session::equip(sqlite)?;
+        session.check_while_running();
+        Ok(session)
+    }
+
+    /// Equips a new connection with what every session has.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub(crate) fn equip(sqlite: sqlite::Connection) -> Result<Session, sqlite::Error> {
+        let counters = Arc::new(SessionCounters::default());
+        sqlite.count_session(&counters)?;
+        sqlite.make_repeatable()?;
         let hooks = Arc::<Hooks>::default();
         let ids = IdFunction::install(&sqlite, Arc::clone(&hooks))?;
         let compiler = Compiler::install(&sqlite, hooks);
         let wait = BusyWait::install(&sqlite, Duration::ZERO);
-        let (last, frames) = (None, Arc::default());
-        let open = Session {
+        Ok(Session {
             sqlite,
             statements: StatementCache::new(),
-            last,
             compiler,
             wait,
             counters,
             ids,
-            frames,
+            frames: Arc::default(),
             schema: KnownSchema::default(),
-        };
-        open.check_while_running();
-        Ok(open)
+        })
+    }
+
+    /// What is compiled and executed until the guard is dropped is the session's own: nobody is asked whether it may.
+    pub(crate) fn own_statements(&self) -> OwnStatements {
+        self.compiler.hooks.own()
+    }
+
+    /// The number of the schema `main` of this moment; `None` when it cannot be read.
+    pub(crate) fn schema_number(&self) -> Option<i64> {
+        self.compiler.schema_number(&self.sqlite)
+    }
+
+    /// Compiles the first statement of `sql`; see [`Compiler::compile`].
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it.
+    pub(crate) fn compile(
+        &self,
+        sql: &str,
+        spared: Spared,
+    ) -> Result<(Option<Box<Prepared>>, usize), sqlite::Error> {
+        self.compiler.compile(&self.sqlite, sql, spared)
+    }
+
+    /// Finds out which tables exactly a statement touches that is used again: to look costs more than many a statement.
+    pub(crate) fn know_tables(&self, prepared: &mut Prepared) {
+        if prepared.uses == Uses::Again {
+            self.compiler.know_tables(&self.sqlite, prepared);
+        }
+    }
+
+    /// Listens to what SQLite asks about a statement that is stepped next, until [`Session::accept_plan`].
+    pub(crate) fn listen(&self, prepared: &Prepared) -> Listening {
+        let columns = Arc::clone(&prepared.columns);
+        Listening { before: self.compiler.listener.begin(), columns }
+    }
+
+    /// The statement was stepped, of which SQLite may have made another plan; `may_look` says whether the schema may be read now.
+    pub(crate) fn accept_plan(
+        &self,
+        heard: Listening,
+        prepared: &mut Prepared,
+        may_look: impl Fn() -> bool,
+    ) {
+        let is_known_in = |schema| may_look() && self.schema_number() == Some(schema);
+        self.compiler.listener.accept_plan(heard.before, &heard.columns, prepared, is_known_in);
     }
 
     /// Has the check of whoever uses it asked while a statement runs, if there is one.

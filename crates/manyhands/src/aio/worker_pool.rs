@@ -57,7 +57,7 @@ fn begin_anew(mut connection: Connection) -> Option<Connection> {
         && connection.turns.is_empty()
         && connection.sqlite().transaction() == sqlite::Transaction::None;
     if pristine {
-        connection.open().forget_session();
+        connection.session().forget_session();
     }
     pristine.then_some(connection)
 }

@@ -275,7 +275,8 @@ mod tests {
         let queue = file.queue();
         file.executor(&queue).expect("an executor").get().commit_time = commit_time;
         let origin = Origin { change: 0, checksum: 0, pinned: manyhands_sqlite::Pinned::now() };
-        let mut request = Request::new(connection.session, Counts::default(), Some(origin));
+        let mut request =
+            Request::new(connection.session_settings, Counts::default(), Some(origin));
         let sql = format!(
             "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {rows})
              SELECT i FROM n"
@@ -324,7 +325,7 @@ mod tests {
         executor.get().connection().observe_commits(observer).expect("observes");
         drop(executor);
         let publish_one = |&full: &bool| {
-            let session = SessionSettings { full, ..connection.session };
+            let session = SessionSettings { full, ..connection.session_settings };
             let mut request = Request::new(session, Counts::default(), None);
             request.push("INSERT INTO t VALUES (1)", 0, &[]);
             let mut bytes = Vec::new();

@@ -59,7 +59,7 @@ impl Executor {
     pub(crate) fn counts(&self, total_before: i64) -> Counts {
         let total = self.connection().total_changes();
         Counts {
-            changes: self.counters.changes(self.connection().changes(), total),
+            changes: self.session.counters.changes(self.connection().changes(), total),
             total_changes: total - total_before,
             last_insert_rowid: self.connection().last_insert_rowid(),
         }
@@ -76,7 +76,7 @@ impl Executor {
         let values = request.values(statement).ok_or(StatementError::NotHere)?;
         // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
         let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
-        if known.is_savepoint {
+        if known.facts.transaction.is_some() {
             return Err(StatementError::NotHere);
         }
         let reserved = self.has_reservations(known);
@@ -90,11 +90,10 @@ impl Executor {
         if has_sequence(&known.written) {
             self.queue.forget_ids();
         }
-        let stale = known.is_stale();
-        let same_columns = !stale && known.columns == statement.columns;
-        *written = written.and(if stale { TableSet::ALL } else { known.touches.writes });
-        if known.changes_rows {
-            self.counters.ran_here();
+        let same_columns = !known.is_stale() && known.columns_digest() == statement.columns;
+        *written = written.and(known.touches_now().writes);
+        if known.facts.changes_rows() {
+            self.session.counters.ran_here();
         }
         match rows {
             Ok(_) if !same_columns => Err(StatementError::Spoiled),

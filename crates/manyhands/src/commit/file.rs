@@ -125,8 +125,8 @@ impl DatabaseFile {
         if !self.was_in_place(limits::LOOK_EVERY) {
             return Err(self.replaced());
         }
-        if let Some(open) = self.idle.take(settings) {
-            return Ok(open);
+        if let Some(session) = self.idle.take(settings) {
+            return Ok(session);
         }
         let first = lock(&self.first).take();
         let (connection, first) = match first {
@@ -134,15 +134,15 @@ impl DatabaseFile {
             // ATTACH creates a file that does not exist only if the connection itself was opened so.
             first => (self.open_sqlite(OpenMode::ReadWriteCreate)?, first),
         };
-        let mut open = Session::new(connection, settings)?;
-        open.take_over_checkpoints();
+        let mut session = Session::new(connection, settings)?;
+        session.take_over_checkpoints();
         // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
         // else. What fails here fails there again, and is told there.
-        open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
+        session.schema = KnownSchema::read(&session.sqlite).unwrap_or_default();
         self.share_with_group();
         // Not before: were it the last one, SQLite would remove the WAL, which the new one would make again.
         drop(first);
-        Ok(open)
+        Ok(session)
     }
 
     /// Opens an SQLite connection to this very file. Where another database has come to the path, that one's last
@@ -257,8 +257,7 @@ impl DatabaseFile {
         // The queue may just have been joined anew, and its executor made: a commit is announced where it is led.
         if !guard.as_ref().is_some_and(|executor| executor.is_of(queue)) {
             let connection = self.open_sqlite(OpenMode::ReadWrite)?;
-            let busy = BusyWait::install(&connection, limits::TIMEOUT);
-            *guard = Some(Executor::new(connection, busy, queue)?);
+            *guard = Some(Executor::new(connection, queue)?);
         }
         Ok(ExecutorGuard { guard })
     }

@@ -145,12 +145,12 @@ impl Executor {
             // Perhaps only as it was rewritten for new ids: its owner executes it as it was written.
             return Err(Executed::Spoiled);
         }
-        let touches = if known.is_stale() { Touches::ALL } else { known.touches };
-        let changes_rows = known.changes_rows;
+        let touches = known.touches_now();
+        let changes_rows = known.facts.changes_rows();
         if changes_rows {
-            self.counters.ran_here();
+            self.session.counters.ran_here();
         }
-        taint.spread(touches, known.session_function);
+        taint.spread(touches, known.facts.session_function);
         *written = written.and(touches.writes);
         // OR ROLLBACK and its kin end the batch. What the system failed at is nobody's result, nor is a
         // value that is too large only here.

@@ -47,7 +47,7 @@ impl Connection {
     /// ```
     pub fn continue_session(&mut self, counts: Counts) {
         let total_here = self.sqlite().total_changes();
-        self.open().counters.set_counters(counts.changes, counts.total_changes, total_here);
+        self.session().counters.set_counters(counts.changes, counts.total_changes, total_here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
     }
 
@@ -56,7 +56,7 @@ impl Connection {
         // A trigger or a table of the temp schema can change what a statement means.
         self.connection_local |= facts.temp_schema;
         if facts.temp_schema || facts.attaches {
-            self.open().compiler.several_schemas.store(true, Ordering::Relaxed);
+            self.session().compiler.several_schemas.store(true, Ordering::Relaxed);
         }
         if facts.attaches {
             self.attached = self.find_attached()?;
@@ -86,13 +86,13 @@ impl Connection {
 
     /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.
     pub(crate) fn keep_handlers(&self, facts: &Facts) {
-        let open = self.open();
+        let session = self.session();
         match &facts.pragma {
             Some((pragma, Some(_))) if pragma == "busy_timeout" => {
-                open.wait.reinstall(&open.sqlite)
+                session.wait.reinstall(&session.sqlite)
             }
             Some((pragma, Some(_))) if pragma == "wal_autocheckpoint" && self.file.is_some() => {
-                open.take_over_checkpoints();
+                session.take_over_checkpoints();
             }
             _ => {}
         }
@@ -102,13 +102,14 @@ impl Connection {
     pub(crate) fn notice_setting(&mut self, facts: &Facts) -> Result<(), Error> {
         let Some((pragma, Some(argument))) = &facts.pragma else { return Ok(()) };
         let _own = self.own_statements();
-        self.open_mut().ids.note_setting();
+        self.session_mut().ids.note_setting();
         match pragma.as_str() {
             "foreign_keys" => {
-                self.session.foreign_keys = self.sqlite().setting(sqlite::Setting::ForeignKeys);
+                self.session_settings.foreign_keys =
+                    self.sqlite().setting(sqlite::Setting::ForeignKeys);
             }
             "recursive_triggers" => {
-                self.session.recursive_triggers =
+                self.session_settings.recursive_triggers =
                     self.sqlite().query_integer("PRAGMA recursive_triggers")? != 0;
             }
             "busy_timeout" => self.set_timeout_to(argument),
@@ -153,7 +154,7 @@ impl Connection {
                 }
             }
         }
-        *lock(&self.open().compiler.no_files) = no_files;
+        *lock(&self.session().compiler.no_files) = no_files;
         Ok(found)
     }
 }

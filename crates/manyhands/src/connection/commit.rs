@@ -167,7 +167,7 @@ impl Connection {
             self.put_back(rollback);
             rolled_back?;
         }
-        self.open_mut().ids.leave_snapshot(true);
+        self.session_mut().ids.leave_snapshot(true);
         self.end_optimistic().ok_or_else(|| Error::refused("there is no transaction to commit"))
     }
 
@@ -189,7 +189,7 @@ impl Connection {
         if optimistic.replays_locally || !self.may_travel() {
             return Ok(None);
         }
-        self.submit_request(Kind::Request, &optimistic.request(self.session, snapshot))
+        self.submit_request(Kind::Request, &optimistic.request(self.session_settings, snapshot))
     }
 
     fn accept_replay(&mut self, answer: Answer, optimistic: &Optimistic) -> Result<Outcome, Error> {
@@ -216,7 +216,7 @@ impl Connection {
         }
         let total = optimistic.before.total_changes.wrapping_add(replayed.counts.total_changes);
         let here = self.sqlite().total_changes();
-        self.open().counters.set_counters(replayed.counts.changes, total, here);
+        self.session().counters.set_counters(replayed.counts.changes, total, here);
         self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
     }
 

@@ -12,7 +12,7 @@ use crate::connection::own_answers::has_own_answer;
 use crate::connection::speculative::is_begin_concurrent;
 use crate::connection::synchronous::is_synchronous;
 use crate::error::ErrorKind;
-use crate::statement::prepared::{Interrupted, Prepared, Spared, Uses};
+use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::routing::Route;
 
 impl Connection {
@@ -66,11 +66,7 @@ impl Connection {
     pub(crate) fn find_prepared(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
         let mut found = self.look_up(sql)?;
         if let Some(prepared) = &mut found {
-            match prepared.uses {
-                Uses::None => prepared.uses = Uses::Once,
-                Uses::Once => prepared.uses = Uses::Again,
-                Uses::Again | Uses::Known(_) => {}
-            }
+            prepared.note_use();
             self.know_tables(prepared);
         }
         Ok(found)
@@ -97,11 +93,7 @@ impl Connection {
         while let Some(prepared) = self.returned.pop() {
             self.put_back(prepared);
         }
-        let open = self.open_mut();
-        let last = open.last.take_if(|last| *last.sql == *sql);
-        let kept = last.or_else(|| open.statements.take(sql));
-        // Else SQLite would compile it by itself, for the schema that it read last.
-        kept.filter(|prepared| !prepared.statement.is_expired())
+        self.session_mut().statements.take(sql)
     }
 
     /// A statement that has compiled in this transaction before, which stays where it is.
@@ -119,26 +111,10 @@ impl Connection {
     /// know that exactly. To look costs more than to send a request.
     pub(crate) fn know_tables(&mut self, prepared: &mut Prepared) {
         let is_noted = self.optimistic.is_some() || !self.turns.is_empty();
-        if prepared.uses != Uses::Again || !is_noted {
-            return;
-        }
         // It costs a read.
-        if !self.would_begin_own_snapshot() {
-            let open = self.open_mut();
-            open.compiler.know_tables(&open.sqlite, prepared);
+        if is_noted && prepared.uses == Uses::Again && !self.would_begin_own_snapshot() {
+            self.session().know_tables(prepared);
         }
-    }
-
-    /// A statement was executed, which SQLite may have compiled again for another plan.
-    pub(crate) fn accept_plan(
-        &self,
-        before: Interrupted,
-        columns: &[String],
-        prepared: &mut Prepared,
-    ) {
-        let is_known_in =
-            |schema| !self.would_begin_own_snapshot() && self.schema_number() == Some(schema);
-        self.open().compiler.listener.accept_plan(before, columns, prepared, is_known_in);
     }
 
     /// Compiles the first statement of `sql`; gives it, if there is one, and its length in bytes. That it does not compile
@@ -181,7 +157,7 @@ impl Connection {
     }
 
     /// Whether a read of our own would begin the snapshot of SQLite's own deferred transaction.
-    fn would_begin_own_snapshot(&self) -> bool {
+    pub(crate) fn would_begin_own_snapshot(&self) -> bool {
         let is_own = self.optimistic.is_none() && !self.is_autocommit();
         is_own && self.sqlite().transaction() == sqlite::Transaction::None
     }
@@ -204,11 +180,11 @@ impl Connection {
             (None, true) => Spared::Refused,
             (None, false) => Spared::None,
         };
-        let compiled = self.open().compiler.compile(self.sqlite(), sql, spared);
+        let compiled = self.session().compile(sql, spared);
         let (compiled, used) = compiled.map_err(|error| self.describe(error))?;
         let stand_in = compiled.as_ref().and_then(|it| self.stand_in(it));
         let Some(stand_in) = stand_in else { return Ok((compiled, used)) };
-        let answer = self.open().compiler.compile(self.sqlite(), stand_in, Spared::None);
+        let answer = self.session().compile(stand_in, Spared::None);
         let mut answer = answer.map_err(|error| self.describe(error))?.0;
         if let Some(answer) = &mut answer {
             answer.route = Route::Own;
@@ -249,10 +225,7 @@ impl Connection {
             && !is_nothing(&prepared.facts)
             && !prepared.facts.pragma_of_no_file
         {
-            let open = self.open_mut();
-            if let Some(before) = open.last.replace(prepared) {
-                open.statements.put_back(Arc::clone(&before.sql), before);
-            }
+            self.session_mut().statements.put_back(prepared);
         }
     }
 }

@@ -127,7 +127,7 @@ impl Connection {
             return Err(Error::from(error));
         }
         let paused = self.pin_next().map(|pinned: Pinned| pin(pinned).pause());
-        let listener = self.open().compiler.listener.clone();
+        let listener = self.session().compiler.listener.clone();
         let cursor = CursorState::of_statement(&prepared, listener, &self.returned, paused, logged);
         let cursor = Arc::new(cursor);
         if logged {

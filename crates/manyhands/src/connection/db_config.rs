@@ -26,7 +26,7 @@ impl Connection {
         let now = self.sqlite().set(setting, on);
         if setting == Setting::ForeignKeys {
             // It travels with each request.
-            self.session.foreign_keys = now;
+            self.session_settings.foreign_keys = now;
             self.after_change(false);
         } else {
             self.after_change(now != before);

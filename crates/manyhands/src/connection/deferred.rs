@@ -176,7 +176,7 @@ impl Connection {
         let optimistic = self.optimistic.as_ref()?;
         let kept = optimistic.deferred_writes.as_ref();
         let executed = optimistic.log.entries().len() - kept.map_or(0, |kept| kept.entries.len());
-        let at = Moment { snapshot: self.open().ids.snapshot(), executed };
+        let at = Moment { snapshot: self.session().ids.snapshot(), executed };
         let table = lookup.table;
         let is_there = kept.is_some_and(|kept| kept.added.contains(table, id)) || {
             let _own = self.own_statements();
@@ -194,16 +194,16 @@ impl Connection {
     /// The row that an INSERT adds which leaves its id to SQLite.
     fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<OneRow> {
         let Optimistic { queue, deferred_writes, .. } = &**self.optimistic.as_ref()?;
-        let open = self.open();
-        let _own = open.compiler.hooks.own();
+        let session = self.session();
+        let _own = session.compiler.hooks.own();
         let known = (&prepared.facts, &*prepared.columns);
-        let insert = open.insert_with_ids(&mut prepared.rewriting, &prepared.sql, known)?;
+        let insert = session.insert_with_ids(&mut prepared.rewriting, &prepared.sql, known)?;
         if !insert.is_of_schema(schema) {
             return None;
         }
         let table = insert.key();
         let added = deferred_writes.as_ref().and_then(|it| it.added.highest(table));
-        let id = open.ids.reserve(queue, insert, added, &open.sqlite)?;
+        let id = session.ids.reserve(queue, insert, added, &session.sqlite)?;
         let given = insert.given(vec![id]);
         Some(OneRow { table, id, is_added: true, given })
     }

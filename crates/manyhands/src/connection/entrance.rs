@@ -180,9 +180,9 @@ impl Connection {
     /// Others may open it at this moment, whatever the connection's own patience.
     fn patiently<T>(&self, work: impl FnOnce(&sqlite::Connection) -> T) -> T {
         let _own = self.own_statements();
-        self.open().wait.set(self.settings.timeout.max(limits::JOIN_PATIENCE));
+        self.session().wait.set(self.settings.timeout.max(limits::JOIN_PATIENCE));
         let done = work(self.sqlite());
-        self.open().wait.set(self.settings.timeout);
+        self.session().wait.set(self.settings.timeout);
         done
     }
 
@@ -202,9 +202,9 @@ impl Connection {
             file.queue().register_label(&self.settings.label);
         }
         let _own = self.own_statements();
-        let open = self.open_mut();
-        open.take_over_checkpoints();
-        open.schema = KnownSchema::read(&open.sqlite).unwrap_or_default();
+        let session = self.session_mut();
+        session.take_over_checkpoints();
+        session.schema = KnownSchema::read(&session.sqlite).unwrap_or_default();
         file.share_with_group();
         self.file = Some(file);
         if !was_shared {
@@ -216,9 +216,8 @@ impl Connection {
     /// What was compiled, and set, while the database was SQLite's alone.
     fn forget_plain_sqlite(&mut self) -> Result<(), Error> {
         while self.returned.pop().is_some() {}
-        let open = self.open_mut();
-        open.last = None;
-        open.statements.clear();
+        let session = self.session_mut();
+        session.statements.clear();
         let own = self.own_statements();
         self.sqlite().execute("PRAGMA main.locking_mode = NORMAL")?;
         let level = self.sqlite().query_integer("PRAGMA main.synchronous")?;

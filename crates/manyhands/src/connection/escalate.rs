@@ -264,7 +264,8 @@ impl Connection {
         let snapshot = self.sqlite().speculation_status().snapshot;
         let Some(snapshot) = snapshot.filter(|_| !optimistic.replays_locally) else { return false };
         let mut request = Vec::new();
-        let encoded = request::encode(&optimistic.request(self.session, &snapshot), &mut request);
+        let encoded =
+            request::encode(&optimistic.request(self.session_settings, &snapshot), &mut request);
         if encoded.is_none() || !self.may_travel() {
             return false;
         }
@@ -272,7 +273,7 @@ impl Connection {
         let Ok(mut guard) = file.executor(&queue) else { return false };
         let executor = guard.get();
         let begun = executor
-            .adopt(self.session)
+            .adopt(self.session_settings)
             .and_then(|()| executor.begin(Deadline::after(Duration::ZERO)));
         if begun.is_err() {
             // Another program writes at this moment.

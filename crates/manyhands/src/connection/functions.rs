@@ -204,9 +204,8 @@ impl Connection {
             optimistic.replays_locally |= self.connection_local;
         }
         while self.returned.pop().is_some() {}
-        let open = self.open_mut();
-        open.compiler.forget_virtual_tables();
-        open.statements.clear();
-        open.last = None;
+        let session = self.session_mut();
+        session.compiler.forget_virtual_tables();
+        session.statements.clear();
     }
 }

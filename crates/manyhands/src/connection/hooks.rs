@@ -21,7 +21,7 @@ use crate::connection::Connection;
 impl Connection {
     /// Until the guard is dropped, statements are not the application's.
     pub(crate) fn own_statements(&self) -> OwnStatements {
-        self.open().compiler.hooks.own()
+        self.session().own_statements()
     }
 
     /// Sets or unsets the authorizer, which is asked about everything that a statement will touch while
@@ -50,7 +50,7 @@ impl Connection {
     ) -> Result<(), Error> {
         self.before_change()?;
         let authorizer = authorizer.map(|it| Arc::new(it) as Arc<Authorizer>);
-        self.open().compiler.hooks.set_authorizer(authorizer);
+        self.session().compiler.hooks.set_authorizer(authorizer);
         self.after_change(true);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Connection {
         self.before_change()?;
         match handler {
             Some(handler) => self.check_and_ask(instructions, handler),
-            None => self.open().check_while_running(),
+            None => self.session().check_while_running(),
         }
         self.after_change(true);
         Ok(())
@@ -85,7 +85,7 @@ impl Connection {
         tracer: Option<impl Fn(&Traced<'_>) + Send + 'static>,
     ) -> Result<(), Error> {
         self.before_change()?;
-        let hooks = Arc::clone(&self.open().compiler.hooks);
+        let hooks = Arc::clone(&self.session().compiler.hooks);
         hooks.set_traced(tracer.is_some());
         let tracer = tracer.map(|tracer| {
             move |traced: &Traced<'_>| {

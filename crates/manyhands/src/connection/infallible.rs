@@ -46,7 +46,7 @@ impl Connection {
             return None;
         }
         let mut prepared = self.look_up(sql).ok()??;
-        let schema = self.open().schema.number;
+        let schema = self.session().schema.number;
         prepared.infallibility.take_if(|it| Some(it.schema) != schema);
         self.forget_infallibility_of_other_settings(&mut prepared);
         if prepared.infallibility.is_none() && comes_again(&prepared) {
@@ -73,7 +73,7 @@ impl Connection {
         if !self.follow_schema() {
             return None;
         }
-        let schema = self.open().schema.number;
+        let schema = self.session().schema.number;
         prepared.infallibility.take_if(|it| Some(it.schema) != schema);
         self.forget_infallibility_of_other_settings(prepared);
         if prepared.infallibility.is_none() && comes_again(prepared) {
@@ -98,26 +98,26 @@ impl Connection {
     fn follow_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().speculation_status().live;
-        let known = &self.open().schema;
+        let known = &self.session().schema;
         if let (Some(known), Some(file)) = (&known.state, &self.file) {
             let then = (known.change, known.checksum);
             // Who changes the schema writes all tables.
             if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
-                self.open_mut().schema.state = state;
+                self.session_mut().schema.state = state;
                 return true;
             }
         }
         let number = self.schema_number();
-        let is_new = self.open().schema.number != number;
+        let is_new = self.session().schema.number != number;
         if number.is_none() || is_new && self.has_newer_schema().is_err() {
             return false;
         }
-        self.open_mut().schema = KnownSchema { number, state };
+        self.session_mut().schema = KnownSchema { number, state };
         true
     }
 
     pub(crate) fn forget_infallibility_of_other_settings(&self, prepared: &mut Prepared) {
-        let settings = self.open().ids.settings();
+        let settings = self.session().ids.settings();
         prepared.infallibility.take_if(|it| it.settings != settings);
     }
 
@@ -128,18 +128,18 @@ impl Connection {
         // To look at the program of a write sets what `changes()` tells.
         self.continue_session(counts);
         if let Some(infallibility) = &prepared.infallibility {
-            self.open_mut().schema.number = Some(infallibility.schema);
+            self.session_mut().schema.number = Some(infallibility.schema);
         }
     }
 
     fn infallibility_of(&self, prepared: &Prepared) -> Option<Infallibility> {
         let _own = self.own_statements();
         let program = Bytecode::of(self.sqlite(), &prepared.sql).ok()?;
-        let schema = program.schema().or(self.open().schema.number)?;
+        let schema = program.schema().or(self.session().schema.number)?;
         let travels = prepared.route == Route::Request;
         let may_be_null = |table: &str, column: &str| self.may_default_to_null(table, column);
         let infallible = travels.then(|| program.infallible(may_be_null)).flatten();
-        let settings = self.open().ids.settings();
+        let settings = self.session().ids.settings();
         Some(Infallibility { schema, settings, infallible, lookup: None })
     }
 

@@ -92,7 +92,7 @@ impl Connection {
         instructions: u32,
         handler: impl Fn() -> Progress + Send + 'static,
     ) {
-        let wait = self.open().wait.clone();
+        let wait = self.session().wait.clone();
         let passed = AtomicU32::new(0);
         let both = move || {
             if passed.fetch_add(instructions, Ordering::Relaxed) < limits::CHECK_INSTRUCTIONS {

@@ -16,7 +16,7 @@ use crate::row::Outcome;
 use crate::statement::observe::{self, Observed, Seen, Shown};
 use crate::statement::prepared::Prepared;
 use crate::statement::rowid::Recorded;
-use crate::statement::tables::{TableSet, Touches};
+use crate::statement::tables::TableSet;
 use crate::transaction::log::{Entry, Log};
 
 impl Connection {
@@ -93,7 +93,7 @@ impl Connection {
         }
         let auto = optimistic.auto;
         // The application allowed what it wrote, and nothing else.
-        let hooks = Arc::clone(&self.open().compiler.hooks);
+        let hooks = Arc::clone(&self.session().compiler.hooks);
         let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
             // Without a code: what did not compile is the beginning of a script that does now.
             Err(error)
@@ -118,9 +118,9 @@ impl Connection {
         let watched = self.observe_again(&mut prepared, &optimistic.log, entry, *taint)?;
         let counts = prepared.facts.changes_rows();
         if counts {
-            self.open().counters.ran_here();
+            self.session().counters.ran_here();
         }
-        let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
+        let touches = prepared.touches_now();
         taint.spread(touches, prepared.facts.session_function);
         if prepared.facts.local_function {
             // What a function of the application makes may be something else each time.
@@ -178,16 +178,21 @@ impl Connection {
         let recorded = Recorded { ids: &entry.given.ids, exclusive: taint.is_known() };
         let queue =
             self.file.as_ref().filter(|_| !entry.given.ids.is_empty()).map(|file| file.queue());
-        let open = self.open_mut();
+        let session = self.session_mut();
         if let Some(queue) = queue
             && !prepared.facts.left_out
-            && let Some(insert) =
-                open.ids.rewritten(&mut prepared.rewriting, &open.sqlite, &entry.sql, false, || {
+            && let Some(insert) = session.ids.rewritten(
+                &mut prepared.rewriting,
+                &session.sqlite,
+                &entry.sql,
+                false,
+                || {
                     let known = (&prepared.facts, &*prepared.columns);
-                    open.compiler.compile_again(&open.sqlite, &entry.sql, known)
-                })
+                    session.compiler.compile_again(&session.sqlite, &entry.sql, known)
+                },
+            )
         {
-            let (watched, _) = open.ids.run(&queue, insert, recorded, None, watch);
+            let (watched, _) = session.ids.run(&queue, insert, recorded, None, watch);
             let is_plain = |error: &sqlite::Error| error.code.is_plain();
             let failed = watched.as_ref().is_ok_and(|it| it.error.as_ref().is_some_and(is_plain));
             if !(failed && insert.was_recompiled()) {

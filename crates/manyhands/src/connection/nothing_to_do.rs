@@ -35,7 +35,7 @@ impl Connection {
             && self.is_shared()
             && self.optimistic.is_none()
             // It would be told of another statement than it wrote.
-            && !self.open().compiler.hooks.is_traced()
+            && !self.session().compiler.hooks.is_traced()
             && !self.holds_turn();
         if !may_have_nothing || !self.has_nothing_to_do(&prepared.sql) {
             return Ok(prepared);

@@ -71,7 +71,7 @@ impl Connection {
         // As in SQLite, a negative timeout is none, and what is no number sets nothing.
         if let Some(timeout_ms) = number_of(argument) {
             self.settings.timeout = Duration::from_millis(timeout_ms.max(0).unsigned_abs().into());
-            self.open().wait.set(self.settings.timeout);
+            self.session().wait.set(self.settings.timeout);
         }
     }
 

@@ -21,7 +21,6 @@ use crate::session::cursor_state::CursorState;
 use crate::statement::observe::{Observer, Seen};
 use crate::statement::prepared::{self, Prepared};
 use crate::statement::routing::{self, InSpeculation, TransactionStatement};
-use crate::statement::tables::Touches;
 use crate::transaction::log::{Entry, Log, ShownRows};
 
 /// The open transaction of a connection, while it is speculative.
@@ -91,8 +90,8 @@ impl Connection {
     pub(crate) fn counts_here(&self) -> Counts {
         let total_here = self.sqlite().total_changes();
         Counts {
-            changes: self.open().counters.changes(self.sqlite().changes(), total_here),
-            total_changes: self.open().counters.total_changes(total_here),
+            changes: self.session().counters.changes(self.sqlite().changes(), total_here),
+            total_changes: self.session().counters.total_changes(total_here),
             last_insert_rowid: self.sqlite().last_insert_rowid(),
         }
     }
@@ -276,7 +275,7 @@ impl Connection {
         tally: Option<&Arc<Tally>>,
     ) -> Entry {
         let (stale, facts) = (prepared.is_stale(), &prepared.facts);
-        let touches = if stale { Touches::ALL } else { prepared.touches };
+        let touches = prepared.touches_now();
         // In mode Auto a function of the application is not called again for what it has read.
         let calls_application = facts.local_function && self.is_in_auto_mode();
         let reads_only = !stale

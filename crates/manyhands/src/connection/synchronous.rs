@@ -91,7 +91,7 @@ impl Connection {
             if main {
                 // It leaves no trace: the next user of the connection finds the level that it was opened with.
                 prepared.facts.pragma = Some(("synchronous".to_string(), None));
-                self.session.full = applied >= Durability::Full.level();
+                self.session_settings.full = applied >= Durability::Full.level();
             }
             self.synchronous.insert(schema, level);
         }
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     pub(crate) fn compile_in_place(&self, sql: &str) -> Result<Box<Prepared>, Error> {
-        let compiled = self.open().compiler.compile(self.sqlite(), sql, Spared::None);
+        let compiled = self.session().compile(sql, Spared::None);
         let compiled = compiled.map_err(|error| self.describe(error))?.0;
         compiled.ok_or_else(|| Error::refused("there is no SQL statement"))
     }
@@ -156,7 +156,7 @@ impl Connection {
             if self.sqlite().execute(&pragma).is_err() {
                 return false;
             }
-            self.session.full = default == Durability::Full;
+            self.session_settings.full = default == Durability::Full;
         }
         self.synchronous.remove("main");
         true

@@ -18,7 +18,7 @@ use crate::row::{Outcome, Row, Tally};
 use crate::statement::prepared::{self, Prepared};
 use crate::statement::routing::Facts;
 use crate::statement::rowid::{GivenIds, Recorded, Rewriting};
-use crate::statement::tables::{TableSet, Touches, has_sequence};
+use crate::statement::tables::{TableSet, has_sequence};
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -77,7 +77,7 @@ impl Connection {
     }
 
     pub(crate) fn schema_number(&self) -> Option<i64> {
-        self.open().compiler.schema_number(self.sqlite())
+        self.session().schema_number()
     }
 
     /// The same, with the turn of the main database in hand.
@@ -105,7 +105,7 @@ impl Connection {
         }
         if self.file.as_ref().is_some_and(|main| main.id() == file.id()) {
             // The commit hook sets it again.
-            self.open().frames.store(0, Ordering::Relaxed);
+            self.session().frames.store(0, Ordering::Relaxed);
             self.turn_written = TableSet::NONE;
             file.holder.begin(self.stays_in_thread);
         }
@@ -194,7 +194,7 @@ impl Connection {
             if let Some((_, lead)) = main
                 && self.sqlite().transaction() == sqlite::Transaction::None
             {
-                let frames = self.open().frames.load(Ordering::Relaxed);
+                let frames = self.session().frames.load(Ordering::Relaxed);
                 let others = lead.next(None).is_some();
                 file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
             }
@@ -246,11 +246,11 @@ impl Connection {
         }
         let counts = self.counts_here();
         let own = self.own_statements();
-        let open = self.open_mut();
-        if open.sqlite.is_autocommit() {
-            open.ids.leave_snapshot(true);
+        let session = self.session_mut();
+        if session.sqlite.is_autocommit() {
+            session.ids.leave_snapshot(true);
         }
-        let insert = open.insert_with_ids(
+        let insert = session.insert_with_ids(
             &mut prepared.rewriting,
             &prepared.sql,
             (&prepared.facts, &prepared.columns),
@@ -262,10 +262,10 @@ impl Connection {
         if let Some(columns) = insert.newer_columns() {
             prepared.columns = columns;
         }
-        let shown = open.compiler.hooks.show(&mut prepared.statement, &prepared.sql, values);
-        let here = Some(&open.sqlite);
+        let shown = session.compiler.hooks.show(&mut prepared.statement, &prepared.sql, values);
+        let here = Some(&session.sqlite);
         let recorded = Recorded { ids: &ids, exclusive: true };
-        let (result, given) = open.ids.run(&queue, insert, recorded, here, |statement| {
+        let (result, given) = session.ids.run(&queue, insert, recorded, here, |statement| {
             let result = prepared::fetch_all(statement, &mut prepared.columns, values);
             statement.reset();
             result
@@ -288,13 +288,13 @@ impl Connection {
         values: &[Value],
         queue: &Queue,
     ) -> Option<Result<Vec<Row>, sqlite::Error>> {
-        let open = self.open_mut();
+        let session = self.session_mut();
         let insert = prepared.rewriting.form()?;
-        let foreseen = open.ids.reserve_next(queue, insert, &open.sqlite)?;
+        let foreseen = session.ids.reserve_next(queue, insert, &session.sqlite)?;
         let result = prepared.fetch_all(values);
-        let open = self.open_mut();
+        let session = self.session_mut();
         let insert = prepared.rewriting.form()?;
-        let given = open.ids.see(queue, insert, foreseen, &open.sqlite);
+        let given = session.ids.see(queue, insert, foreseen, &session.sqlite);
         self.note_given(insert.given(given));
         Some(result)
     }
@@ -325,7 +325,7 @@ impl Connection {
 
     /// Notes which tables this turn has written, for transactions that read them before.
     fn note_turn_commit(&mut self) {
-        if self.open().frames.load(Ordering::Relaxed) == 0 {
+        if self.session().frames.load(Ordering::Relaxed) == 0 {
             // Nothing was committed here. What was committed meanwhile is somebody else's.
             return;
         }
@@ -347,19 +347,18 @@ impl Connection {
         let changes_before = if counts { self.sqlite().changes() } else { 0 };
         let outside = self.sqlite().is_autocommit();
         if outside {
-            self.open().frames.store(0, Ordering::Relaxed);
+            self.session().frames.store(0, Ordering::Relaxed);
         }
-        let before = self.open().compiler.listener.begin();
-        let columns = Arc::clone(&prepared.columns);
+        let heard = self.session().listen(prepared);
         let mut result = self.fetch(prepared, values);
         let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
-        let committed = outside && self.open().frames.load(Ordering::Relaxed) != 0;
+        let committed = outside && self.session().frames.load(Ordering::Relaxed) != 0;
         if is_interrupted && committed && prepared.columns.is_empty() {
             // SQLite asks whether to go on also when it is done.
             result = Ok(Vec::new());
         }
         prepared.statement.reset();
-        self.accept_plan(before, &columns, prepared);
+        self.session().accept_plan(heard, prepared, || !self.would_begin_own_snapshot());
         if has_sequence(&prepared.written)
             && let Some(file) = &self.file
         {
@@ -372,11 +371,10 @@ impl Connection {
             Err(error) => !error.code.is_plain() || self.sqlite().changes() != changes_before,
         };
         if counts && ran {
-            self.open().counters.ran_here();
+            self.session().counters.ran_here();
         }
         if !self.turns.is_empty() {
-            let touches = if prepared.is_stale() { Touches::ALL } else { prepared.touches };
-            self.turn_written = self.turn_written.and(touches.writes);
+            self.turn_written = self.turn_written.and(prepared.touches_now().writes);
         }
         match result {
             Ok(rows) => {

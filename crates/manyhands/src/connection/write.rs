@@ -36,7 +36,7 @@ impl Connection {
         if !reading && let Some(lead) = self.lead_if_idle()? {
             return self.step_leading(prepared, values, lead);
         }
-        let mut request = Request::new(self.session, self.counts(), None);
+        let mut request = Request::new(self.session_settings, self.counts(), None);
         let sql = Arc::clone(&prepared.sql);
         request.push(&sql, prepared::columns_digest(&prepared.columns), values);
         match self.submit_request(Kind::Request, &request)? {
@@ -118,7 +118,7 @@ impl Connection {
     /// Makes this session count what was counted elsewhere.
     fn count(&self, counts: &Counts) {
         let here = self.sqlite().total_changes();
-        self.open().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
+        self.session().counters.ran_elsewhere(counts.changes, counts.total_changes, here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);
     }
 
@@ -206,7 +206,7 @@ impl Connection {
             return Ok(None);
         }
         let mut columns = Vec::with_capacity(statements.len());
-        let mut request = Request::new(self.session, self.counts(), None);
+        let mut request = Request::new(self.session_settings, self.counts(), None);
         let mut travels = true;
         for (index, (sql, values)) in statements.iter().enumerate() {
             let prepared = self.take_prepared(sql).map_err(|error| error.in_statement(index))?;

@@ -174,7 +174,7 @@ impl Leader {
         let queue = file.queue();
         assert!(queue.is_sound(), "no request retires a queue");
         let mut forged = self.forge(&queue, bytes);
-        let session = self.connection.session;
+        let session = self.connection.session_settings;
         let mut request = Request::new(session, Counts::default(), None);
         let sql = "INSERT INTO honest VALUES (?1)";
         let values = [Value::Integer(self.acknowledged + 1)];
@@ -206,7 +206,7 @@ impl Leader {
                 request.extend_from_slice(decisions.take(count));
                 request::seal(&mut request);
             } else {
-                denied = invent(self.connection.session, &mut decisions, &mut request);
+                denied = invent(self.connection.session_settings, &mut decisions, &mut request);
                 for _ in 0..decisions.byte().saturating_sub(230) / 5 {
                     denied = false;
                     damage(&mut request, &mut decisions);
@@ -437,7 +437,7 @@ mod tests {
         let leader = Leader::new(directory.path());
         let file = leader.connection.file.clone().expect("it has a queue");
         let queue = file.queue();
-        let mut request = Request::new(leader.connection.session, Counts::default(), None);
+        let mut request = Request::new(leader.connection.session_settings, Counts::default(), None);
         request.push(sql, crate::statement::prepared::columns_digest(&["x".to_owned()]), &[]);
         let mut bytes = Vec::new();
         request::encode(&request, &mut bytes).expect("it is small");

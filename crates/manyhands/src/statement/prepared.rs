@@ -65,6 +65,25 @@ impl Prepared {
         fetch_all(&mut self.statement, &mut self.columns, values)
     }
 
+    /// It is about to be executed.
+    pub(crate) fn note_use(&mut self) {
+        match self.uses {
+            Uses::None => self.uses = Uses::Once,
+            Uses::Once => self.uses = Uses::Again,
+            Uses::Again | Uses::Known(_) => {}
+        }
+    }
+
+    /// See [`columns_digest`].
+    pub(crate) fn columns_digest(&self) -> u32 {
+        columns_digest(&self.columns)
+    }
+
+    /// What it touches now.
+    pub(crate) fn touches_now(&self) -> Touches {
+        if self.is_stale() { Touches::ALL } else { self.touches }
+    }
+
     /// True for a statement whose rows can be shown one by one, since it changes nothing.
     pub(crate) fn only_shows(&self) -> bool {
         self.route == Route::Own && self.facts.changes_nothing() && !self.compiled.explain

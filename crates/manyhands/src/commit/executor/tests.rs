@@ -17,7 +17,7 @@ fn a_request_ends_no_batch() {
     let queue = file.queue();
     let mut guard = file.executor(&queue).expect("an executor");
     let executor = guard.get();
-    let session = connection.session;
+    let session = connection.session_settings;
     let origin = Origin { change: 0, checksum: 0, pinned: sqlite::Pinned::now() };
     let deadline = || Deadline::after(Duration::from_secs(5));
     executor.adopt(session).expect("settings");
