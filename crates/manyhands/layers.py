@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 # From the doors down. `fuzzing` plays the part of an application, and of a damaged queue.
-LAYERS = ["fuzzing", "aio", "database", "connection", "transaction", "commit", "session", "statement"]
+LAYERS = ["fuzzing", "aio", "driver", "database", "connection", "transaction", "commit", "session", "statement"]
 # What lib.rs re-exports at the root, and where it is.
 AT_ROOT = {"Connection": "connection", "Database": "database", "Transaction": "connection"}
 IMPORT = re.compile(r"\bcrate::(\{[^}]*\}|\w+)")

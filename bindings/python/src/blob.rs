@@ -47,7 +47,7 @@ impl Connection {
             connection: slf.clone().unbind(),
             length: open.len(),
             open: Mutex::new(Some(open)),
-            generation: manyhands::fork_generation(),
+            generation: manyhands::driver::fork_generation(),
             offset: AtomicUsize::new(0),
         })
     }
@@ -291,7 +291,7 @@ impl Blob {
 impl Drop for Blob {
     fn drop(&mut self) {
         let open = lock(&self.open).take();
-        if self.generation != manyhands::fork_generation() {
+        if self.generation != manyhands::driver::fork_generation() {
             core::mem::forget(open);
         } else if open.is_some() {
             // To commit may take its time.

@@ -10,6 +10,7 @@ use core::sync::atomic::{
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Database, InterruptHandle, TransactionMode};
 use pyo3::exceptions::{PyResourceWarning, PyValueError};
 use pyo3::prelude::*;
@@ -20,8 +21,8 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
 use crate::counting::Counting;
-use crate::exit::detached;
 use crate::deferred::Engine;
+use crate::exit::detached;
 use crate::options::{Arguments, Choice, Options};
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
 
@@ -181,7 +182,7 @@ impl Connection {
             })
         });
         opened.map_err(|failure| failure.to_python(py))?;
-        this.generation.store(manyhands::fork_generation(), Ordering::Relaxed);
+        this.generation.store(manyhands::driver::fork_generation(), Ordering::Relaxed);
         let thread = if check_same_thread { this_thread() } else { 0 };
         this.thread.store(thread, Ordering::Relaxed);
         this.counting.begin(py, check_same_thread);
@@ -372,7 +373,7 @@ impl Drop for Connection {
         let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let retired =
             core::mem::take(self.retired.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if self.generation.load(Ordering::Relaxed) != manyhands::fork_generation() {
+        if self.generation.load(Ordering::Relaxed) != manyhands::driver::fork_generation() {
             core::mem::forget((engine, retired));
         } else if engine.is_some() || !retired.is_empty() {
             Python::attach(|py| detached(py, || drop((engine, retired))));

@@ -6,6 +6,7 @@
 //! <https://docs.python.org/3/library/sqlite3.html#transaction-control>
 
 use core::sync::atomic::Ordering;
+use manyhands::driver::ConnectionExt;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -248,7 +249,7 @@ impl Connection {
             None => "BEGIN",
             Some("optimistic") => "BEGIN CONCURRENT",
             Some("immediate") => "BEGIN IMMEDIATE",
-            Some("read") => return self.begin_block(py, manyhands::Connection::begin_read_only),
+            Some("read") => return self.begin_block(py, ConnectionExt::begin_read_only),
             Some(_) => {
                 return Err(PyValueError::new_err(
                     "mode must be 'optimistic', 'immediate', 'read' or None",

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Error, Outcome};
 use pyo3::prelude::*;
 

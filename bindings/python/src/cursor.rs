@@ -7,14 +7,15 @@ use core::ops::Deref;
 use std::sync::Mutex;
 
 use manyhands::Outcome;
+use manyhands::driver::ConnectionExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
+use crate::deferred::{Engine, Promised};
 use crate::error::ProgrammingError;
 use crate::exit::Stays;
-use crate::deferred::{Engine, Promised};
 use crate::row::Description;
 use crate::rows::Shown;
 

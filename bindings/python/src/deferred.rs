@@ -1,14 +1,15 @@
 //! Transactions that are deferred until they are asked something or commit.
 //!
 //! `execute("UPDATE …")` and `commit()` are what most programs call. Between the two the UPDATE would be executed on a
-//! fork, and again by who leads. One that is certain to succeed ([`manyhands::Connection::infallible_write`]) shows nobody
+//! fork, and again by who leads. One that is certain to succeed ([`ConnectionExt::infallible_write`]) shows nobody
 //! that it was not executed yet, and so do several: with `commit()` they are executed as one write, and before
 //! anything else that the connection is called for, as they would have been, after BEGIN. To ask how many rows one has
 //! changed is such a call, but for an INSERT of one row.
 
 use std::sync::{Arc, OnceLock};
 
-use manyhands::{Error, InfallibleWrite, Outcome, Value};
+use manyhands::driver::{ConnectionExt, InfallibleWrite};
+use manyhands::{Error, Outcome, Value};
 
 use crate::control::End;
 use crate::statement::Statement;
@@ -79,7 +80,11 @@ impl Engine {
     }
 
     /// Notes what came of the statements that were deferred.
-    fn note(&mut self, kept: DeferredWrites, executed: Result<Vec<Outcome>, Error>) -> Result<(), Error> {
+    fn note(
+        &mut self,
+        kept: DeferredWrites,
+        executed: Result<Vec<Outcome>, Error>,
+    ) -> Result<(), Error> {
         match executed {
             Ok(outcomes) => {
                 for (statement, outcome) in kept.statements.iter().zip(outcomes) {
@@ -110,7 +115,8 @@ impl Engine {
         }
         let foreseen = self.connection.infallible_write(sql, values)?;
         let outcome = Promised::default();
-        let kept = self.kept.get_or_insert_with(|| DeferredWrites { begin, statements: Vec::new() });
+        let kept =
+            self.kept.get_or_insert_with(|| DeferredWrites { begin, statements: Vec::new() });
         kept.statements.push(Write {
             sql: sql.to_string(),
             values: values.to_vec(),

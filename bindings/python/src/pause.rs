@@ -1,6 +1,6 @@
 //! What `manyhands.aio` asks of a connection between two calls: whether another one could go on in its place.
 
-use manyhands::SessionCounts;
+use manyhands::driver::{ConnectionExt, SessionCounts};
 use pyo3::prelude::*;
 
 use crate::connection::Connection;

@@ -3,7 +3,8 @@
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands::{Execution, RowBuffer};
+use manyhands::RowBuffer;
+use manyhands::driver::Execution;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -71,7 +72,7 @@ pub(crate) struct OpenRows {
 impl Drop for OpenRows {
     fn drop(&mut self) {
         let cursor = self.cursor.take();
-        if self.generation != manyhands::fork_generation() {
+        if self.generation != manyhands::driver::fork_generation() {
             core::mem::forget(cursor);
         } else {
             // SQLite's mutex is waited for.

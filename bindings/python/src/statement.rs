@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 
 use manyhands::Value;
+use manyhands::driver::ConnectionExt;
 use pyo3::exceptions::{PyDeprecationWarning, PyLookupError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};

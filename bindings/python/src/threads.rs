@@ -34,7 +34,7 @@ static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn note_main_thread(py: Python<'_>) -> PyResult<()> {
     // A child of a fork has another one. Until it is known here, 0 is nobody's.
     static KNOWN: Mutex<(u64, u64)> = Mutex::new((u64::MAX, 0));
-    let generation = manyhands::fork_generation();
+    let generation = manyhands::driver::fork_generation();
     let known = *lock(&KNOWN);
     let ident = if known.0 == generation {
         known.1

@@ -147,7 +147,7 @@ pub(crate) fn to_bytes<'py>(py: Python<'py>, value: ValueRef<'_>) -> Option<Boun
         ValueRef::Null => None,
         ValueRef::Integer(number) => Some(PyBytes::new(py, number.to_string().as_bytes())),
         ValueRef::Real(number) => {
-            Some(PyBytes::new(py, manyhands::real_as_text(number).as_bytes()))
+            Some(PyBytes::new(py, manyhands::driver::real_as_text(number).as_bytes()))
         }
         // As the standard module has it: SQLite gives no pointer to nothing.
         ValueRef::Text([]) | ValueRef::Blob([]) => None,

@@ -253,9 +253,8 @@ impl Connection {
         self.counts().total_changes
     }
 
-    /// Says that from now on only the thread that uses the connection does so. Then another connection that waits in this thread
-    /// for the turn of this one waits for itself: it gives up after 5 s, however long its timeout is.
-    pub fn stay_in_thread(&mut self) {
+    /// See [`ConnectionExt::stay_in_thread`](crate::driver::ConnectionExt::stay_in_thread).
+    pub(crate) fn stay_in_thread(&mut self) {
         self.stays_in_thread = true;
     }
 
@@ -264,9 +263,8 @@ impl Connection {
         !self.turns.is_empty()
     }
 
-    /// True when a new connection would do as well: no transaction is open, no cursor, and nothing was changed
-    /// about this one, such as a PRAGMA, a function or an attached database.
-    pub fn is_plain(&self) -> bool {
+    /// See [`ConnectionExt::is_plain`](crate::driver::ConnectionExt::is_plain).
+    pub(crate) fn is_plain(&self) -> bool {
         self.is_plain_but_for_durability() && self.has_default_durability()
     }
 

@@ -30,7 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`.
+//! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`. What only a binding to another language needs is in
+//! [`driver`].
 //!
 //! The modules, from the doors down, each of which imports only those below it: a [`Database`] makes a [`Connection`], which
 //! compiles a statement and decides its route; `transaction` is what an open one remembers; `commit` takes a request through
@@ -38,6 +39,7 @@
 
 #[cfg(feature = "tokio")]
 pub mod aio;
+pub mod driver;
 mod database;
 mod connection;
 mod transaction;
@@ -55,27 +57,23 @@ mod mutex;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use commit::request::Counts as SessionCounts;
 pub use commit::wal_reader::WalReader;
 pub use connection::Connection;
 pub use connection::backup::Backup;
 pub use connection::blob::Blob;
-pub use connection::cursor::{Cursor, Execution};
+pub use connection::cursor::Cursor;
 pub use connection::guard::Transaction;
 pub use database::{Builder, Database};
 pub use error::{Conflict, Error};
 pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
-pub use manyhands_sqlite::locks::generation as fork_generation;
 pub use manyhands_sqlite::{
     Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
-    Value, ValueRef, WindowAggregate, is_complete, real_as_text, thread_safety,
-    version as sqlite_version,
+    Value, ValueRef, WindowAggregate, is_complete, version as sqlite_version,
 };
 pub use options::{Durability, Journal, TransactionMode};
 pub use row::{FromValue, Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
 pub use session::interrupt::InterruptHandle;
-pub use statement::infallible::InfallibleWrite;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub use statement::rewrite::any_text;

@@ -46,8 +46,8 @@ pub enum TransactionMode {
     Optimistic,
     /// SQLite's contract, for applications that were written for SQLite's own transactions: the transaction reads its
     /// snapshot and holds nothing; from its first write on it holds its turn, if what it has read is still so
-    /// ([`Error::is_stale_snapshot`] if not). It does not conflict, its statements fail when they are executed and not
-    /// later, and new ids become visible in their order. With [`crate::Connection::defer_writes`], writes that
+    /// ([`crate::Error::is_stale_snapshot`] if not). It does not conflict, its statements fail when they are executed and not
+    /// later, and new ids become visible in their order. With [`crate::driver::ConnectionExt::defer_writes`], writes that
     /// cannot fail are executed with the COMMIT, and transactions that do nothing else share a sync.
     Auto,
     /// The transaction holds its turn from the start, as after `BEGIN IMMEDIATE`.

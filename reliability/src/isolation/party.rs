@@ -1,5 +1,6 @@
 //! How a connection of ours performs a call, and what the caller then sees.
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Error, Outcome, Row, Value};
 
 use super::call::{Call, Look, Seen};

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use fastrand::Rng;
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Database, Error, Value};
 
 use super::call::{Call, Look, Seen};

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use fastrand::Rng;
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Database, Error, Outcome, Row, Value};
 
 use super::{Act, Arguments, Orders, say};

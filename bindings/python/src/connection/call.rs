@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, MutexGuard, TryLockError};
 
 use manyhands::Error;
+use manyhands::driver::ConnectionExt;
 use pyo3::prelude::*;
 
 use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
+use crate::deferred::Engine;
 use crate::error::{self, InternalError, ProgrammingError};
 use crate::exit::{Stays, detached};
-use crate::deferred::Engine;
 use crate::threads::{python_thread, this_thread};
 
 /// Why a call into manyhands gave no result.
@@ -203,7 +204,7 @@ impl Connection {
 
     /// True in a child of the process that opened it.
     pub(crate) fn is_inherited(&self) -> bool {
-        self.generation.load(Ordering::Relaxed) != manyhands::fork_generation()
+        self.generation.load(Ordering::Relaxed) != manyhands::driver::fork_generation()
     }
 
     pub(super) fn check_process(&self) -> PyResult<()> {

@@ -3,7 +3,8 @@
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands::{Execution, InfallibleWrite, Value};
+use manyhands::Value;
+use manyhands::driver::{ConnectionExt, Execution, InfallibleWrite};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -12,8 +13,8 @@ use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
 use crate::control::{Autocommit, Begin};
 use crate::counting::Counted;
-use crate::error::ProgrammingError;
 use crate::deferred::Promised;
+use crate::error::ProgrammingError;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
 use crate::threads::this_thread;
@@ -166,7 +167,7 @@ impl Cursor {
         if buffer.rows() > 0 {
             let rows = rows.map(|cursor| OpenRows {
                 cursor: Some(cursor),
-                generation: manyhands::fork_generation(),
+                generation: manyhands::driver::fork_generation(),
                 _open: Arc::clone(&connection.open_rows),
             });
             let values = Vec::with_capacity(columns.len());
@@ -200,7 +201,7 @@ impl Cursor {
         let begin = if statement.changes_rows { connection.implicit_begin() } else { None };
         begin_before(py, &connection, statement, begin)?;
         if statement.changes_rows && connection.counting.is_at_once() {
-            connection.call(py, manyhands::Connection::execute_deferred_ahead)?;
+            connection.call(py, ConnectionExt::execute_deferred_ahead)?;
         }
         // What is no list or tuple may be a program, which reads what was written for the items before.
         let is_plain = parameters.is_exact_instance_of::<PyList>()

@@ -150,7 +150,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a session has counted: see [`Connection::session_counts`](crate::Connection::session_counts).
+/// What a session has counted: see `driver::ConnectionExt::session_counts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// As the SQL function of this name.

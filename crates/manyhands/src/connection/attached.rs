@@ -18,34 +18,13 @@ use crate::statement::rewrite;
 use crate::statement::routing::{self, Facts};
 
 impl Connection {
-    /// What the session has counted, for [`Connection::continue_session`]. Unlike [`Connection::changes`] and
-    /// its kin this is no question of the application's: in a transaction it does not count as seen.
-    pub fn session_counts(&self) -> Counts {
+    /// See [`ConnectionExt::session_counts`](crate::driver::ConnectionExt::session_counts).
+    pub(crate) fn session_counts(&self) -> Counts {
         self.counts()
     }
 
-    /// Goes on with a session that another connection has closed: the SQL functions `changes()`,
-    /// `total_changes()` and `last_insert_rowid()` tell what they would have told there.
-    ///
-    /// A program with many sessions that are mostly idle closes their connections meanwhile, as long as they
-    /// are [plain](Connection::is_plain): opening one again takes microseconds.
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir()?;
-    /// let database = manyhands::Database::open(directory.path().join("app.db"))?;
-    /// let mut connection = database.connect()?;
-    /// connection.execute_script("CREATE TABLE item (id INTEGER PRIMARY KEY); INSERT INTO item VALUES (7)")?;
-    /// assert!(connection.is_plain());
-    /// let counts = connection.session_counts();
-    /// drop(connection);
-    ///
-    /// let mut connection = database.connect()?;
-    /// connection.continue_session(counts);
-    /// let row = &connection.query("SELECT last_insert_rowid(), changes()", manyhands::params![])?[0];
-    /// assert_eq!((row.get::<i64>(0)?, row.get::<i64>(1)?), (7, 1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn continue_session(&mut self, counts: Counts) {
+    /// See [`ConnectionExt::continue_session`](crate::driver::ConnectionExt::continue_session).
+    pub(crate) fn continue_session(&mut self, counts: Counts) {
         let total_here = self.sqlite().total_changes();
         self.session().counters.set_counters(counts.changes, counts.total_changes, total_here);
         self.sqlite().set_last_insert_rowid(counts.last_insert_rowid);

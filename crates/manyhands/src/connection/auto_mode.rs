@@ -80,10 +80,8 @@ impl Connection {
         self.optimistic.as_ref().is_some_and(|it| it.auto)
     }
 
-    /// For who promises to ask for all counts and new ids by [`Connection::changes_of`],
-    /// [`Connection::last_insert_rowid_of`] and, for those of the connection, after [`Connection::execute_deferred_in_turn`]: writes of
-    /// transactions of mode Auto that cannot fail may then be executed with their COMMIT. Default: false.
-    pub fn defer_writes(&mut self, defers: bool) {
+    /// See [`ConnectionExt::defer_writes`](crate::driver::ConnectionExt::defer_writes).
+    pub(crate) fn defer_writes(&mut self, defers: bool) {
         self.defers_writes = defers;
     }
 
@@ -206,54 +204,37 @@ impl Connection {
         self.optimistic.as_ref().is_some_and(|it| it.deferred() > 0)
     }
 
-    /// Makes what was counted until now certain: a transaction of [`TransactionMode::Auto`] that has deferred writes takes
-    /// its turn, and executes them. Does nothing in other transactions, and outside of them.
-    ///
-    /// # Errors
-    /// See [`Connection::execute`]. When the turn does not come in time, the transaction goes on.
-    pub fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
+    /// See [`ConnectionExt::execute_deferred_in_turn`](crate::driver::ConnectionExt::execute_deferred_in_turn).
+    pub(crate) fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
         if self.has_deferred() {
             self.escalate_first()?;
         }
         Ok(())
     }
 
-    /// Takes the turn now, in a transaction of [`TransactionMode::Auto`]: what it counts from now on is final, and asking
-    /// for it waits for nobody. Does nothing in other transactions, and outside of them.
-    ///
-    /// # Errors
-    /// See [`Connection::execute_deferred_in_turn`].
-    pub fn execute_deferred_ahead(&mut self) -> Result<(), Error> {
+    /// See [`ConnectionExt::execute_deferred_ahead`](crate::driver::ConnectionExt::execute_deferred_ahead).
+    pub(crate) fn execute_deferred_ahead(&mut self) -> Result<(), Error> {
         if self.is_in_auto_mode() {
             self.escalate_first()?;
         }
         Ok(())
     }
 
-    /// True when nothing that was counted until now can change, since no transaction is open that works side by side with
-    /// others.
-    pub fn is_executed(&self) -> bool {
+    /// See [`ConnectionExt::is_executed`](crate::driver::ConnectionExt::is_executed).
+    pub(crate) fn is_executed(&self) -> bool {
         self.optimistic.is_none()
     }
 
-    /// As [`Outcome::changes`]; a transaction of [`TransactionMode::Auto`] takes its turn first, if the statement was
-    /// deferred and the answer is not known.
-    ///
-    /// # Errors
-    /// See [`Connection::execute_deferred_in_turn`].
-    pub fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
+    /// See [`ConnectionExt::changes_of`](crate::driver::ConnectionExt::changes_of).
+    pub(crate) fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
         if self.entry_of(outcome).is_some_and(|entry| !entry.adds_one_row) {
             self.execute_deferred_in_turn()?;
         }
         Ok(outcome.changes())
     }
 
-    /// As [`Outcome::last_insert_rowid`]; a transaction of [`TransactionMode::Auto`] takes its turn first, if something was
-    /// deferred: the new id is the one that the row then gets.
-    ///
-    /// # Errors
-    /// See [`Connection::execute_deferred_in_turn`].
-    pub fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
+    /// See [`ConnectionExt::last_insert_rowid_of`](crate::driver::ConnectionExt::last_insert_rowid_of).
+    pub(crate) fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
         if !planted("deferred-id-is-told") {
             self.execute_deferred_in_turn()?;
         }

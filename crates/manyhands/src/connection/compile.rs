@@ -16,12 +16,8 @@ use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::routing::Route;
 
 impl Connection {
-    /// The parameters' names in a statement, with the sign before them (`:name`, `@name`, `$name`, `?5`);
-    /// `None` for a plain `?`.
-    ///
-    /// # Errors
-    /// As SQLite fails to compile the statement.
-    pub fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+    /// See [`ConnectionExt::parameter_names`](crate::driver::ConnectionExt::parameter_names).
+    pub(crate) fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
         let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
         let Some(prepared) = found? else { return Ok(Vec::new()) };
@@ -30,11 +26,8 @@ impl Connection {
         Ok(names)
     }
 
-    /// For each column of a statement's rows the type that it was declared with; `None` for an expression.
-    ///
-    /// # Errors
-    /// As SQLite fails to compile the statement.
-    pub fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+    /// See [`ConnectionExt::declared_types`](crate::driver::ConnectionExt::declared_types).
+    pub(crate) fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
         let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
         let Some(prepared) = found? else { return Ok(Vec::new()) };
@@ -45,12 +38,8 @@ impl Connection {
         Ok(types)
     }
 
-    /// True for a statement that does not write into the database file by itself, and for text without one
-    /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
-    ///
-    /// # Errors
-    /// As SQLite fails to compile the statement.
-    pub fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
+    /// See [`ConnectionExt::is_read_only`](crate::driver::ConnectionExt::is_read_only).
+    pub(crate) fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
         self.begin_operation()?;
         let Some(prepared) = self.look_up(sql)? else { return Ok(true) };
         let read_only = prepared.compiled.read_only;

@@ -22,7 +22,7 @@ use crate::statement::routing::{self, InSpeculation};
 #[derive(Debug)]
 pub struct Cursor(Arc<CursorState>);
 
-/// A statement that was started; made by [`Connection::start`].
+/// A statement that was started; made by `driver::ConnectionExt::start`.
 #[derive(Debug, Default)]
 pub struct Execution {
     /// The columns' names; none for a statement that returns no rows.
@@ -80,12 +80,8 @@ impl Connection {
         self.open_cursor(prepared, values)
     }
 
-    /// Executes one statement. Rows of a statement that reads come one by one, as from
-    /// [`Connection::cursor`]; one that writes has run to its end. Text without a statement does nothing.
-    ///
-    /// # Errors
-    /// See [`Connection::execute`].
-    pub fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
+    /// See [`ConnectionExt::start`](crate::driver::ConnectionExt::start).
+    pub(crate) fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
         self.begin_operation()?;
         self.outlive_interrupt(sql);
         let prepared =

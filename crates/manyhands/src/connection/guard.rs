@@ -91,34 +91,26 @@ impl Connection {
         Ok(Transaction::of(self))
     }
 
-    /// As [`Connection::read_transaction`], for who cannot hold a guard: `COMMIT` or `ROLLBACK` ends it.
-    ///
-    /// # Errors
-    /// See [`Connection::execute`]; and inside a transaction.
-    pub fn begin_read_only(&mut self) -> Result<(), Error> {
+    /// See [`ConnectionExt::begin_read_only`](crate::driver::ConnectionExt::begin_read_only).
+    pub(crate) fn begin_read_only(&mut self) -> Result<(), Error> {
         let was_read_only = core::mem::replace(&mut self.reads_only, true);
         let begun = self.execute("BEGIN CONCURRENT", &[]).map(drop);
         self.reads_only = begun.is_ok() || was_read_only;
         begun
     }
 
-    /// For who cannot hold a [`Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until
-    /// [`Connection::unguard`]. Each statement that follows would commit by itself. A conflict is told again. A COMMIT
-    /// or ROLLBACK that succeeds takes this back too.
-    pub fn guard(&mut self) {
+    /// See [`ConnectionExt::guard`](crate::driver::ConnectionExt::guard).
+    pub(crate) fn guard(&mut self) {
         self.guarded = true;
     }
 
-    /// Takes [`Connection::guard`] back.
-    pub fn unguard(&mut self) {
+    /// See [`ConnectionExt::unguard`](crate::driver::ConnectionExt::unguard).
+    pub(crate) fn unguard(&mut self) {
         self.guarded = false;
     }
 
-    /// What each operation looks at first.
-    ///
-    /// # Errors
-    /// After [`Connection::guard`], when an error has ended the transaction.
-    pub fn check_guard(&self) -> Result<(), Error> {
+    /// See [`ConnectionExt::check_guard`](crate::driver::ConnectionExt::check_guard).
+    pub(crate) fn check_guard(&self) -> Result<(), Error> {
         if !self.guarded || !self.is_autocommit() {
             return Ok(());
         }

@@ -21,18 +21,12 @@ use crate::statement::routing::Route;
 use crate::statement::tables::TableSet;
 
 impl Connection {
-    /// What is certain of an INSERT, UPDATE or DELETE outside a transaction that can fail only with the system: by a full
-    /// disk or table, a wait that ends, or a schema that changes before it is executed. Before its transaction
-    /// commits or goes on, nobody can tell whether it was executed, and an application may keep it back, and
-    /// then execute it as it would have: alone if nothing else came, or after BEGIN.
-    ///
-    /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is `None`,
-    /// without a look, for a text that seems to have values in it and was not executed before, since few of those
-    /// come again; on a connection that is not plain ([`Connection::is_plain`]) or that an application has added
-    /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
-    ///
-    /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
-    pub fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite> {
+    /// See [`ConnectionExt::infallible_write`](crate::driver::ConnectionExt::infallible_write).
+    pub(crate) fn infallible_write(
+        &mut self,
+        sql: &str,
+        values: &[Value],
+    ) -> Option<InfallibleWrite> {
         if !self.is_plain_but_for_durability()
             || !self.may_travel()
             || self.writes_with_blob()

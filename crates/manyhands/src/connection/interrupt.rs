@@ -24,10 +24,8 @@ impl Connection {
         self.interrupt.handle(self.sqlite())
     }
 
-    /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
-    /// turn or for a lock, or runs a statement. When it answers true the call ends with
-    /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
-    pub fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+    /// See [`ConnectionExt::check_while_waiting`](crate::driver::ConnectionExt::check_while_waiting).
+    pub(crate) fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         self.interrupt.set_check(check);
     }
 

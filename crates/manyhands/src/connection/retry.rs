@@ -25,14 +25,13 @@ impl Connection {
         commit(self.begin_immediate()?, &mut work)
     }
 
-    /// For who does what [`Connection::run`] does, and cannot give it a closure: whether the first try should
-    /// be optimistic. If not, it should hold its turn.
-    pub fn allows_optimism(&self) -> bool {
+    /// See [`ConnectionExt::allows_optimism`](crate::driver::ConnectionExt::allows_optimism).
+    pub(crate) fn allows_optimism(&self) -> bool {
         self.file.as_ref().is_none_or(|file| file.contention.allows_optimism())
     }
 
-    /// An optimistic first try is over: true when it conflicted, so that a second one is to hold its turn.
-    pub fn note_first_try(&self) -> bool {
+    /// See [`ConnectionExt::note_first_try`](crate::driver::ConnectionExt::note_first_try).
+    pub(crate) fn note_first_try(&self) -> bool {
         let conflicted = self.conflict.is_some();
         if let Some(file) = &self.file {
             file.contention.note(conflicted);

@@ -9,7 +9,7 @@ use manyhands_sqlite::{self as sqlite, Statement, Step};
 
 use crate::statement::bytecode::InfallibleProgram;
 
-/// What is certain of a write before it is executed: see [`Connection::infallible_write`].
+/// What is certain of a write before it is executed: see `driver::ConnectionExt::infallible_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfallibleWrite {
     /// That it adds one row, and changes no other.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{
     Action, ActionKind, BackupStep, Blob, BlobPlace, Code, Connection, Database, Error, Limit,
     Progress, Setting, Traced, Value, ValueRef, Verdict, params,

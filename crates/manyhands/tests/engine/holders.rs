@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Database, params};
 
 use crate::stage::{self, INSERT, Stage, connect, execute, refused};

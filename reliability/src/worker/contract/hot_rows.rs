@@ -2,6 +2,7 @@
 //! that must stay rare.
 
 use anyhow::Result;
+use manyhands::driver::ConnectionExt;
 use manyhands::{Error, params};
 
 use super::{Caller, WORK};

@@ -1,7 +1,8 @@
 //! A parent is inserted, and with its id a child.
 
 use anyhow::Result;
-use manyhands::{Connection, Error, params};
+use manyhands::driver::ConnectionExt;
+use manyhands::{Error, params};
 
 use super::Caller;
 use crate::campaign::PARENTS;
@@ -51,7 +52,7 @@ fn insert_parent(caller: &mut Caller, parents: &str, row: [i64; 2]) -> Result<i6
         0 => caller.number(&format!("{sql} RETURNING id"), params![maker, sequence]),
         1 => {
             caller.execute(&sql, params![maker, sequence])?;
-            caller.timed(Connection::execute_deferred_in_turn)?;
+            caller.timed(ConnectionExt::execute_deferred_in_turn)?;
             Ok(caller.connection.last_insert_rowid())
         }
         2 => {

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use manyhands::{Connection, Error, Outcome, params};
+use manyhands::driver::ConnectionExt;
+use manyhands::{Error, Outcome, params};
 
 use super::{Caller, WORK};
 use crate::campaign::TABLES;
@@ -114,7 +115,7 @@ impl Maker {
         let id = if caller.dice.bool() {
             caller.id_of(&outcome)?
         } else {
-            caller.timed(Connection::execute_deferred_in_turn)?;
+            caller.timed(ConnectionExt::execute_deferred_in_turn)?;
             caller.connection.last_insert_rowid()
         };
         self.told.push((table, sequence, id));

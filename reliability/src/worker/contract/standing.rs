@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use anyhow::Result;
+use manyhands::driver::ConnectionExt;
 use manyhands::{Database, Error, params};
 
 use super::Caller;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use fork::Fork;
 use manyhands::aio::AsyncDatabase;
+use manyhands::driver::ConnectionExt;
 use manyhands::{Blob, Connection, Cursor, Database, Error, params};
 use rustix::process::{Signal, getpid, kill_process};
 

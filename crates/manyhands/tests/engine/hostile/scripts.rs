@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Database, Error, TransactionMode, Value};
 use manyhands_sqlite::{self as sqlite, OpenMode, Step};
 

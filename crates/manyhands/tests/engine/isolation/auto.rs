@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{
     BlobPlace, Connection, Database, RowBuffer, TransactionMode, Value, ValueRef, params,
 };

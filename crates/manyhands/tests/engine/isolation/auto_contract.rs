@@ -5,6 +5,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{BlobPlace, Connection, Database, Error, TransactionMode, Value, ValueRef, params};
 
 use super::story::StockShell;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{BlobPlace, Connection, Database, TransactionMode, Value, ValueRef, params};
 
 use super::auto_contract::{COUNT_UP, READ, SCHEMA, deferring};

@@ -1,6 +1,7 @@
 //! New rowids of a transaction's rows: one after the other, and never one that the table has. The highest one
 //! is asked for only when something else may have changed it: so the statements have the same text.
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Database, TransactionMode, Value, params};
 
 use super::story::{TEST, open, play, play_on};

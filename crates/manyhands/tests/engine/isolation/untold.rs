@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, Database, TransactionMode, params};
 
 use super::story::play_on;

@@ -1,0 +1,270 @@
+//! For those who make Manyhands known to another language or framework: what a driver needs of a [`Connection`], and an
+//! application does not.
+//!
+//! A driver converts, calls, and converts back. It promises to ask for counts and new ids in a way that lets a transaction defer
+//! its writes; it guards transactions that no Rust value can; it hands a session from one connection to the next.
+//!
+//! ```
+//! # let directory = tempfile::tempdir()?;
+//! # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+//! use manyhands::{driver::ConnectionExt, params};
+//! let mut connection = database.connect()?;
+//! connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)", params![])?;
+//! assert_eq!(connection.parameter_names("INSERT INTO item VALUES (?, :name)")?, [None, Some(":name".to_string())]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use manyhands_sqlite::Value;
+
+use crate::{Connection, Error, Outcome};
+
+pub use crate::commit::request::Counts as SessionCounts;
+pub use crate::connection::cursor::Execution;
+pub use crate::statement::infallible::InfallibleWrite;
+pub use manyhands_sqlite::locks::generation as fork_generation;
+pub use manyhands_sqlite::{real_as_text, thread_safety};
+
+/// What a driver asks of a [`Connection`].
+pub trait ConnectionExt: sealed::Sealed {
+    /// Executes one statement. Rows of a statement that reads come one by one, as from
+    /// [`Connection::cursor`]; one that writes has run to its end. Text without a statement does nothing.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error>;
+
+    /// The parameters' names in a statement, with the sign before them (`:name`, `@name`, `$name`, `?5`);
+    /// `None` for a plain `?`.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error>;
+
+    /// For each column of a statement's rows the type that it was declared with; `None` for an expression.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error>;
+
+    /// True for a statement that does not write into the database file by itself, and for text without one
+    /// (<https://sqlite.org/c3ref/stmt_readonly.html>).
+    ///
+    /// # Errors
+    /// As SQLite fails to compile the statement.
+    fn is_read_only(&mut self, sql: &str) -> Result<bool, Error>;
+
+    /// What is certain of an INSERT, UPDATE or DELETE outside a transaction that can fail only with the system: by a full
+    /// disk or table, a wait that ends, or a schema that changes before it is executed. Before its transaction
+    /// commits or goes on, nobody can tell whether it was executed, and a driver may defer it, and
+    /// then execute it as it would have: alone if nothing else came, or after BEGIN.
+    ///
+    /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is `None`,
+    /// without a look, for a text that seems to have values in it and was not executed before, since few of those
+    /// come again; on a connection that is not plain ([`ConnectionExt::is_plain`]) or that an application has added
+    /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
+    ///
+    /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
+    fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite>;
+
+    /// The driver promises to ask for all counts and new ids by [`ConnectionExt::changes_of`] and
+    /// [`ConnectionExt::last_insert_rowid_of`], and for those of the connection after
+    /// [`ConnectionExt::execute_deferred_in_turn`]: writes of transactions of [`crate::TransactionMode::Auto`] that cannot fail
+    /// may then be executed with their COMMIT. Default: false.
+    fn defer_writes(&mut self, defers: bool);
+
+    /// Makes what was counted until now certain: a transaction of [`crate::TransactionMode::Auto`] that has deferred writes takes
+    /// its turn, and executes them. Does nothing in other transactions, and outside of them.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]. When the turn does not come in time, the transaction goes on.
+    fn execute_deferred_in_turn(&mut self) -> Result<(), Error>;
+
+    /// Takes the turn now, in a transaction of [`crate::TransactionMode::Auto`]: what it counts from now on is final, and asking
+    /// for it waits for nobody. Does nothing in other transactions, and outside of them.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::execute_deferred_in_turn`].
+    fn execute_deferred_ahead(&mut self) -> Result<(), Error>;
+
+    /// True when nothing that was counted until now can change, since no transaction is open that works side by side with
+    /// others.
+    fn is_executed(&self) -> bool;
+
+    /// As [`Outcome::changes`]; a transaction of [`crate::TransactionMode::Auto`] takes its turn first, if the statement was
+    /// deferred and the answer is not known.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::execute_deferred_in_turn`].
+    fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error>;
+
+    /// As [`Outcome::last_insert_rowid`]; a transaction of [`crate::TransactionMode::Auto`] takes its turn first, if something was
+    /// deferred: the new id is the one that the row then gets.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::execute_deferred_in_turn`].
+    fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error>;
+
+    /// For a driver that cannot hold a [`crate::Transaction`], after BEGIN: once an error has ended the transaction, nothing is executed until
+    /// [`ConnectionExt::unguard`]. Each statement that follows would commit by itself. A conflict is told again. A COMMIT
+    /// or ROLLBACK that succeeds takes this back too.
+    fn guard(&mut self);
+
+    /// Takes [`ConnectionExt::guard`] back.
+    fn unguard(&mut self);
+
+    /// What each operation looks at first.
+    ///
+    /// # Errors
+    /// After [`ConnectionExt::guard`], when an error has ended the transaction.
+    fn check_guard(&self) -> Result<(), Error>;
+
+    /// As [`Connection::read_transaction`], for a driver that cannot hold a guard: `COMMIT` or `ROLLBACK` ends it.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]; and inside a transaction.
+    fn begin_read_only(&mut self) -> Result<(), Error>;
+
+    /// For a driver that does what [`Connection::run`] does, and cannot give it a closure: whether the first try should
+    /// be optimistic. If not, it should hold its turn.
+    fn allows_optimism(&self) -> bool;
+
+    /// An optimistic first try is over: true when it conflicted, so that a second one is to hold its turn.
+    fn note_first_try(&self) -> bool;
+
+    /// What the session has counted, for [`ConnectionExt::continue_session`]. Unlike [`Connection::changes`] this is no question of the application's: in a transaction it does not count as seen.
+    fn session_counts(&self) -> SessionCounts;
+
+    /// Goes on with a session that another connection has closed: the SQL functions `changes()`,
+    /// `total_changes()` and `last_insert_rowid()` tell what they would have told there.
+    ///
+    /// A program with many sessions that are mostly idle closes their connections meanwhile, as long as they
+    /// are [plain](ConnectionExt::is_plain): opening one again takes microseconds.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use manyhands::driver::ConnectionExt;
+    /// let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// let mut connection = database.connect()?;
+    /// connection.execute_script("CREATE TABLE item (id INTEGER PRIMARY KEY); INSERT INTO item VALUES (7)")?;
+    /// assert!(connection.is_plain());
+    /// let counts = connection.session_counts();
+    /// drop(connection);
+    ///
+    /// let mut connection = database.connect()?;
+    /// connection.continue_session(counts);
+    /// let row = &connection.query("SELECT last_insert_rowid(), changes()", manyhands::params![])?[0];
+    /// assert_eq!((row.get::<i64>(0)?, row.get::<i64>(1)?), (7, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn continue_session(&mut self, counts: SessionCounts);
+
+    /// True when a new connection would do as well: no transaction is open, no cursor, and nothing was changed
+    /// about this one, such as a PRAGMA, a function or an attached database.
+    fn is_plain(&self) -> bool;
+
+    /// Says that from now on only the thread that uses the connection does so. Then another connection that waits in this thread
+    /// for the turn of this one waits for itself: it gives up after 5 s, however long its timeout is.
+    fn stay_in_thread(&mut self);
+
+    /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
+    /// turn or for a lock, or runs a statement. When it answers true the call ends with
+    /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
+    fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static);
+}
+
+impl ConnectionExt for Connection {
+    fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
+        Connection::start(self, sql, values)
+    }
+
+    fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        Connection::parameter_names(self, sql)
+    }
+
+    fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        Connection::declared_types(self, sql)
+    }
+
+    fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
+        Connection::is_read_only(self, sql)
+    }
+
+    fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite> {
+        Connection::infallible_write(self, sql, values)
+    }
+
+    fn defer_writes(&mut self, defers: bool) {
+        Connection::defer_writes(self, defers)
+    }
+
+    fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
+        Connection::execute_deferred_in_turn(self)
+    }
+
+    fn execute_deferred_ahead(&mut self) -> Result<(), Error> {
+        Connection::execute_deferred_ahead(self)
+    }
+
+    fn is_executed(&self) -> bool {
+        Connection::is_executed(self)
+    }
+
+    fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
+        Connection::changes_of(self, outcome)
+    }
+
+    fn last_insert_rowid_of(&mut self, outcome: &Outcome) -> Result<i64, Error> {
+        Connection::last_insert_rowid_of(self, outcome)
+    }
+
+    fn guard(&mut self) {
+        Connection::guard(self)
+    }
+
+    fn unguard(&mut self) {
+        Connection::unguard(self)
+    }
+
+    fn check_guard(&self) -> Result<(), Error> {
+        Connection::check_guard(self)
+    }
+
+    fn begin_read_only(&mut self) -> Result<(), Error> {
+        Connection::begin_read_only(self)
+    }
+
+    fn allows_optimism(&self) -> bool {
+        Connection::allows_optimism(self)
+    }
+
+    fn note_first_try(&self) -> bool {
+        Connection::note_first_try(self)
+    }
+
+    fn session_counts(&self) -> SessionCounts {
+        Connection::session_counts(self)
+    }
+
+    fn continue_session(&mut self, counts: SessionCounts) {
+        Connection::continue_session(self, counts)
+    }
+
+    fn is_plain(&self) -> bool {
+        Connection::is_plain(self)
+    }
+
+    fn stay_in_thread(&mut self) {
+        Connection::stay_in_thread(self)
+    }
+
+    fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        Connection::check_while_waiting(self, check)
+    }
+}
+
+mod sealed {
+    /// So that the trait may grow.
+    pub trait Sealed {}
+
+    impl Sealed for crate::Connection {}
+}
