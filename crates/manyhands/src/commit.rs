@@ -16,4 +16,5 @@ pub(crate) mod recover;
 pub(crate) mod registry;
 pub(crate) mod replay;
 pub(crate) mod request;
+pub(crate) mod turns;
 pub(crate) mod wal_reader;

@@ -27,20 +27,17 @@ pub(crate) mod synchronous;
 pub(crate) mod turn;
 pub(crate) mod write;
 
-use crate::session::cursor_state::CursorState;
-use crate::session::cursor_state::Returned;
+use crate::commit::turns::Turns;
+use crate::connection::blob::OpenBlobs;
+use crate::session::open_cursors::OpenCursors;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
 
-use manyhands_queue::Lead;
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
-use crate::commit::file::FileId;
 use crate::commit::registry::FileHandle;
 use crate::commit::request::SessionSettings;
-use crate::connection::blob::BlobState;
 use crate::connection::entrance::Entrance;
 use crate::connection::functions::Additions;
 use crate::connection::own_answers::OwnAnswers;
@@ -55,7 +52,6 @@ use crate::statement::observe::Observer;
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::{Facts, Route, TransactionStatement};
 use crate::statement::rowid::GivenIds;
-use crate::statement::tables::TableSet;
 use crate::transaction::log::Log;
 use crate::transaction::prediction::Path;
 use crate::transaction::savepoints::Savepoints;
@@ -76,14 +72,7 @@ pub struct Connection {
     pub(crate) entrance: Option<Arc<Entrance>>,
     /// Attached databases that have a queue, by schema name.
     pub(crate) attached: BTreeMap<String, FileHandle>,
-    /// See [`Connection::stay_in_thread`].
-    pub(crate) stays_in_thread: bool,
-    /// The turns that this connection holds.
-    pub(crate) turns: Vec<(FileId, Lead)>,
-    /// When it took the first of them.
-    pub(crate) turn_taken: Instant,
-    /// The tables that were written in them.
-    pub(crate) turn_written: TableSet,
+    pub(crate) turns: Turns,
     /// The open transaction, while it is speculative.
     pub(crate) optimistic: Option<Box<Optimistic>>,
     /// An empty log, with the memory of one before.
@@ -101,12 +90,8 @@ pub struct Connection {
     pub(crate) given_ids: GivenIds,
     /// Those that the next one is to be given.
     pub(crate) ids_to_give: Vec<i64>,
-    /// Open cursors, and some that are not any more.
-    pub(crate) cursors: Vec<Weak<CursorState>>,
-    /// Their statements, when they are done with them.
-    pub(crate) returned: Arc<Returned>,
-    /// Open blobs, and some that are not any more.
-    pub(crate) blobs: Vec<Weak<BlobState>>,
+    pub(crate) cursors: OpenCursors,
+    pub(crate) blobs: OpenBlobs,
     /// The last transaction ended in this conflict.
     pub(crate) conflict: Option<Conflict>,
     /// See [`Connection::guard`].
@@ -138,10 +123,7 @@ impl Connection {
             file,
             entrance: None,
             attached: BTreeMap::new(),
-            stays_in_thread: false,
-            turns: Vec::new(),
-            turn_taken: Instant::now(),
-            turn_written: TableSet::NONE,
+            turns: Turns::none(),
             optimistic: None,
             log_memory: Log::default(),
             observer: Observer::default(),
@@ -151,9 +133,8 @@ impl Connection {
             reads_only: false,
             given_ids: GivenIds::default(),
             ids_to_give: Vec::new(),
-            cursors: Vec::new(),
-            returned: Arc::default(),
-            blobs: Vec::new(),
+            cursors: OpenCursors::default(),
+            blobs: OpenBlobs::default(),
             conflict: None,
             guarded: false,
             session_settings,
@@ -255,7 +236,7 @@ impl Connection {
 
     /// See [`ConnectionExt::stay_in_thread`](crate::driver::ConnectionExt::stay_in_thread).
     pub(crate) fn stay_in_thread(&mut self) {
-        self.stays_in_thread = true;
+        self.turns.stay_in_thread = true;
     }
 
     /// True while nobody else can write, since this connection holds the turn.
@@ -447,8 +428,8 @@ impl Drop for Connection {
         if self.session().sqlite.is_inherited() {
             return;
         }
-        self.close_blobs();
-        while let Some(prepared) = self.returned.pop() {
+        self.blobs.close();
+        while let Some(prepared) = self.cursors.take_returned() {
             self.put_back(prepared);
         }
         self.interrupt.close();

@@ -5,6 +5,7 @@ pub(crate) mod busy;
 pub(crate) mod cursor_state;
 pub(crate) mod idle;
 pub(crate) mod interrupt;
+pub(crate) mod open_cursors;
 pub(crate) mod schema;
 
 use core::sync::atomic::{AtomicU32, Ordering};

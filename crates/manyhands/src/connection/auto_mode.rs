@@ -159,8 +159,7 @@ impl Connection {
     /// To look what is certain may have read, and with that begun a snapshot, in a transaction that has shown nothing. False
     /// when the transaction is lost with it.
     fn let_go_of_own_snapshot(&mut self) -> bool {
-        let reads = self.cursors.iter().any(|cursor| cursor.strong_count() > 0);
-        if reads || self.sqlite().speculation_status().snapshot.is_none() {
+        if self.cursors.are_open() || self.sqlite().speculation_status().snapshot.is_none() {
             return true;
         }
         let own = self.own_statements();

@@ -83,14 +83,13 @@ impl Connection {
             Some(file) if writable && !self.holds(file.id()) => {
                 Some(Arc::new(Mutex::new(self.client(file).take_turn()?)))
             }
-            Some(file) if writable => self.open_blobs().find_map(|blob| blob.lead_of(file.id())),
+            Some(file) if writable => self.blobs.lead_of(file.id()),
             _ => None,
         };
         let opened = self.sqlite().open_blob(place, writable);
         let open = Mutex::new(Some(opened.map_err(|error| self.describe(error))?));
         let state = Arc::new(BlobState { open, writable, file, lead: Mutex::new(lead) });
-        self.blobs.retain(|blob| blob.strong_count() > 0);
-        self.blobs.push(Arc::downgrade(&state));
+        self.blobs.add(&state);
         if !self.is_autocommit() {
             self.adopt_turns_of_blobs();
         }
@@ -99,19 +98,18 @@ impl Connection {
 
     /// True when this connection may write to the file: it holds the turn, or a blob of it does.
     pub(crate) fn holds(&self, file: FileId) -> bool {
-        self.turns.iter().any(|(id, _)| *id == file)
-            || self.open_blobs().any(|blob| blob.lead_of(file).is_some())
+        self.turns.has(file) || self.blobs.lead_of(file).is_some()
     }
 
     /// True when a blob of this connection holds the turn of the main database: what is written goes with it.
     pub(crate) fn writes_with_blob(&self) -> bool {
         let main = self.file.as_ref().map(|file| file.id());
-        main.is_some_and(|main| self.open_blobs().any(|blob| blob.lead_of(main).is_some()))
+        main.is_some_and(|main| self.blobs.lead_of(main).is_some())
     }
 
     /// A transaction has begun while blobs held turns: they are its own now. Tells whether there were any.
     pub(crate) fn adopt_turns_of_blobs(&mut self) -> bool {
-        let writing: Vec<_> = self.open_blobs().filter(|blob| blob.writable).collect();
+        let writing: Vec<_> = self.blobs.each_open().filter(|blob| blob.writable).collect();
         let mut adopted = false;
         for blob in &writing {
             let last = lock(&blob.lead).take().and_then(Arc::into_inner);
@@ -122,38 +120,54 @@ impl Connection {
         }
         if !writing.is_empty() {
             // What they will write is in no statement.
-            self.turn_written = self.turn_written.and(TableSet::EVERY);
+            self.turns.note_written(TableSet::EVERY);
         }
         adopted
     }
+}
+
+/// Open blobs of a connection, and some that are not any more.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBlobs(Vec<Weak<BlobState>>);
+
+impl OpenBlobs {
+    fn add(&mut self, blob: &Arc<BlobState>) {
+        self.0.retain(|blob| blob.strong_count() > 0);
+        self.0.push(Arc::downgrade(blob));
+    }
+
+    /// The turn of this file, if one of them holds that.
+    fn lead_of(&self, file: FileId) -> Option<SharedLead> {
+        self.each_open().find_map(|blob| blob.lead_of(file))
+    }
 
     /// A transaction goes on on another snapshot: blobs that read hold the old one, and so expire.
-    pub(crate) fn expire_reading_blobs(&self) {
-        self.open_blobs().filter(|blob| !blob.writable).for_each(|blob| blob.expire());
+    pub(crate) fn expire_reading(&self) {
+        self.each_open().filter(|blob| !blob.writable).for_each(|blob| blob.expire());
     }
 
     /// All of them: a transaction that was interrupted is rolled back.
-    pub(crate) fn expire_blobs(&self) {
-        self.open_blobs().for_each(|blob| blob.expire());
+    pub(crate) fn expire(&self) {
+        self.each_open().for_each(|blob| blob.expire());
     }
 
     /// A transaction has ended: by ROLLBACK, if a blob wrote in it. That one is expired for SQLite too, and
     /// would hold the old snapshot.
-    pub(crate) fn expire_blobs_of_transaction(&self) {
+    pub(crate) fn expire_those_of_transaction(&self) {
         let rolled_back = |blob: &Arc<BlobState>| blob.writable && lock(&blob.lead).is_none();
-        self.open_blobs().filter(rolled_back).for_each(|blob| blob.expire());
+        self.each_open().filter(rolled_back).for_each(|blob| blob.expire());
     }
 
-    /// Closes all blobs: they end with their connection.
-    pub(crate) fn close_blobs(&self) {
-        for blob in self.open_blobs() {
+    /// Closes all of them: they end with their connection.
+    pub(crate) fn close(&self) {
+        for blob in self.each_open() {
             // An error of this commit has nobody to be told to.
             let _ = blob.close();
         }
     }
 
-    fn open_blobs(&self) -> impl Iterator<Item = Arc<BlobState>> {
-        self.blobs.iter().filter_map(Weak::upgrade)
+    fn each_open(&self) -> impl Iterator<Item = Arc<BlobState>> {
+        self.0.iter().filter_map(Weak::upgrade)
     }
 }
 

@@ -160,7 +160,7 @@ impl Connection {
     /// Undoes what was done speculatively; its log remains.
     pub(crate) fn leave_speculation(&mut self) -> Result<Box<Optimistic>, Error> {
         let _own = self.own_statements();
-        self.expire_reading_blobs();
+        self.blobs.expire_reading();
         if !self.sqlite().is_autocommit() {
             let mut rollback = self.take_prepared("ROLLBACK")?;
             let rolled_back = self.step_past_interrupts(&mut rollback);

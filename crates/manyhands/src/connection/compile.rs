@@ -79,7 +79,7 @@ impl Connection {
     }
 
     fn take_kept(&mut self, sql: &str) -> Option<Box<Prepared>> {
-        while let Some(prepared) = self.returned.pop() {
+        while let Some(prepared) = self.cursors.take_returned() {
             self.put_back(prepared);
         }
         self.session_mut().statements.take(sql)

@@ -6,7 +6,7 @@
 //! the commit is what the transaction has seen, and no more.
 
 use crate::session::cursor_state::CursorState;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use manyhands_sqlite::{Pinned, Value, pin};
 
@@ -124,14 +124,14 @@ impl Connection {
         }
         let paused = self.pin_next().map(|pinned: Pinned| pin(pinned).pause());
         let listener = self.session().compiler.listener.clone();
-        let cursor = CursorState::of_statement(&prepared, listener, &self.returned, paused, logged);
+        let cursor =
+            CursorState::of_statement(&prepared, listener, &self.cursors.returned, paused, logged);
         let cursor = Arc::new(cursor);
         if logged {
             self.log_cursor(&prepared, values, &cursor);
         }
         cursor.start(prepared);
-        self.cursors.retain(|cursor| cursor.strong_count() > 0);
-        self.cursors.push(Arc::downgrade(&cursor));
+        self.cursors.add(&cursor);
         Ok(Cursor(cursor))
     }
 
@@ -148,23 +148,10 @@ impl Connection {
     /// transaction that they belong to is about to end.
     pub(crate) fn drain_cursors(&mut self) -> Result<(), Error> {
         let limit = self.settings.speculation_bytes_max.saturating_mul(limits::CURSOR_FACTOR);
-        self.cursors.retain(|cursor| cursor.strong_count() > 0);
         self.interrupt.spare(true);
-        let mut cursors = self.cursors.iter().filter_map(Weak::upgrade);
-        let drained = cursors.try_for_each(|cursor| cursor.drain(limit));
+        let drained = self.cursors.drain(limit);
         self.interrupt.spare(false);
         drained
-    }
-
-    /// Ends the statements of open cursors. What they have not fetched yet was interrupted.
-    pub(crate) fn interrupt_cursors(&self) {
-        self.cursors.iter().filter_map(Weak::upgrade).for_each(|cursor| cursor.interrupt());
-    }
-
-    /// The transaction leaves the snapshot of its cursors, which are drained, and goes on: what they will show yet
-    /// counts as seen now.
-    pub(crate) fn see_what_waits(&self) {
-        self.cursors.iter().filter_map(Weak::upgrade).for_each(|cursor| cursor.see_what_waits());
     }
 }
 

@@ -215,7 +215,7 @@ impl Connection {
 
     /// What was compiled, and set, while the database was SQLite's alone.
     fn forget_plain_sqlite(&mut self) -> Result<(), Error> {
-        while self.returned.pop().is_some() {}
+        self.cursors.drop_returned();
         let session = self.session_mut();
         session.statements.clear();
         let own = self.own_statements();

@@ -115,7 +115,7 @@ impl Connection {
             return self.go_on_in_place_or_not();
         }
         drained?;
-        self.see_what_waits();
+        self.cursors.see_what_waits();
         // A detached one has left the snapshot that it has read.
         let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
         let snapshot = self.sqlite().speculation_status().snapshot.filter(|_| !detached);
@@ -257,7 +257,7 @@ impl Connection {
     /// Has the process's executor read again what the transaction has read, in the turn that this one holds. False where
     /// something else shows, and where that cannot be found out so.
     fn would_see_the_same(&mut self) -> bool {
-        self.see_what_waits();
+        self.cursors.see_what_waits();
         let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
             return false;
         };
@@ -322,9 +322,9 @@ impl Connection {
         }
         self.reuse_log(ended.log);
         // What was deferred may have been compiled again, and then writes other tables too.
-        self.turn_written = written.and(self.turn_written);
+        self.turns.note_written(written);
         if planted("promoted-wrote-nothing") {
-            self.turn_written = TableSet::NONE;
+            self.turns.written = TableSet::NONE;
         }
         Ok(())
     }

@@ -203,7 +203,7 @@ impl Connection {
         if let Some(optimistic) = &mut self.optimistic {
             optimistic.replays_locally |= self.connection_local;
         }
-        while self.returned.pop().is_some() {}
+        self.cursors.drop_returned();
         let session = self.session_mut();
         session.compiler.forget_virtual_tables();
         session.statements.clear();

@@ -67,8 +67,8 @@ impl Connection {
         if self.is_autocommit() || !self.sqlite().is_interrupted() {
             return;
         }
-        self.interrupt_cursors();
-        self.expire_blobs();
+        self.cursors.interrupt();
+        self.blobs.expire();
     }
 
     /// Rolls back what is open. Closing the connection undoes what cannot be rolled back here.

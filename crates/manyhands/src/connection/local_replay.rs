@@ -126,7 +126,7 @@ impl Connection {
             // What a function of the application makes may be something else each time.
             taint.add(touches.writes);
         }
-        self.turn_written = self.turn_written.and(touches.writes);
+        self.turns.note_written(touches.writes);
         let noticed = self.notice(&prepared.facts);
         self.put_back(prepared);
         noticed?;

@@ -138,7 +138,7 @@ impl Connection {
             && !self.guarded
             && self.sqlite().transaction() == Transaction::None
             && self.is_autocommit()
-            && self.cursors.iter().all(|cursor| cursor.strong_count() == 0)
+            && !self.cursors.are_open()
     }
 
     /// True when the connection's commits survive what those of a new one do.

@@ -9,7 +9,7 @@ use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::commit::external_writers::{lock_ahead, yield_to_external_writers};
-use crate::commit::file::{DatabaseFile, FileId};
+use crate::commit::file::DatabaseFile;
 use crate::commit::recent;
 use crate::commit::registry::FileHandle;
 use crate::connection::Connection;
@@ -35,7 +35,7 @@ impl Connection {
         let before = prepared.facts.silent.then(|| self.schema_number());
         let locks = outside && self.lock_ahead_of_others(prepared);
         if locks {
-            self.turn_taken = Instant::now();
+            self.turns.taken_at = Instant::now();
         }
         let result = self.step(prepared, values);
         if locks {
@@ -52,7 +52,7 @@ impl Connection {
             self.adopt_turns_of_blobs();
         }
         if changes_schema {
-            self.turn_written = TableSet::ALL;
+            self.turns.written = TableSet::ALL;
             if let Some(file) = &self.file {
                 // A name may mean another table now.
                 file.queue().forget_ids();
@@ -100,17 +100,12 @@ impl Connection {
     }
 
     pub(crate) fn hold_of(&mut self, file: &DatabaseFile, lead: Lead) {
-        if self.turns.is_empty() {
-            self.turn_taken = Instant::now();
-        }
-        if self.file.as_ref().is_some_and(|main| main.id() == file.id()) {
+        let is_main = self.file.as_ref().is_some_and(|main| main.id() == file.id());
+        if is_main {
             // The commit hook sets it again.
             self.session().frames.store(0, Ordering::Relaxed);
-            self.turn_written = TableSet::NONE;
-            file.holder.begin(self.stays_in_thread);
         }
-        self.turns.push((file.id(), lead));
-        crash::point("turn-begun");
+        self.turns.hold(file, lead, is_main);
     }
 
     pub(crate) fn is_query_only(&self) -> Result<bool, sqlite::Error> {
@@ -157,11 +152,10 @@ impl Connection {
     }
 
     fn take_turns_of(&mut self, files: Vec<FileHandle>) -> Result<(), Error> {
-        let held = self.turns.len();
+        let held = self.turns.count();
         let taken = self.take_each_turn(files);
         if taken.is_err() {
-            let rest = self.turns.split_off(held);
-            self.release(rest);
+            self.turns.release_after(held, self.file.as_deref());
         }
         taken
     }
@@ -184,22 +178,20 @@ impl Connection {
             return;
         }
         crash::point("turn-committed");
-        self.expire_blobs_of_transaction();
+        self.blobs.expire_those_of_transaction();
         let taken = self.sqlite().speculation_status().locked;
         self.note_turn_commit();
-        let held = self.turn_taken.elapsed();
+        let held = self.turns.held_for();
         if let Some(file) = &self.file {
-            let main = self.turns.iter().find(|(id, _)| *id == file.id());
             // A statement that still reads holds its snapshot, and with it the WAL.
-            if let Some((_, lead)) = main
+            if let Some(lead) = self.turns.lead(file.id())
                 && self.sqlite().transaction() == sqlite::Transaction::None
             {
                 let frames = self.session().frames.load(Ordering::Relaxed);
                 let others = lead.next(None).is_some();
                 file.checkpoint.after_commit(file, lead.queue(), self.sqlite(), frames, others);
             }
-            let others_wait = self.turns.iter().any(|(_, lead)| lead.next(None).is_some());
-            if others_wait && file.has_external_connections() {
+            if self.turns.others_wait() && file.has_external_connections() {
                 yield_to_external_writers(file, &file.queue(), self.sqlite(), taken, held);
             }
         }
@@ -210,17 +202,7 @@ impl Connection {
     }
 
     pub(crate) fn release_turns(&mut self) {
-        let turns = core::mem::take(&mut self.turns);
-        self.release(turns);
-    }
-
-    fn release(&self, turns: Vec<(FileId, Lead)>) {
-        for (id, lead) in turns {
-            if let Some(file) = self.file.as_ref().filter(|file| file.id() == id) {
-                file.holder.end();
-            }
-            lead.release();
-        }
+        self.turns.release_after(0, self.file.as_deref());
     }
 
     /// Whoever waits for this turn in vain is told the statement.
@@ -331,8 +313,9 @@ impl Connection {
         }
         let status = self.sqlite().speculation_status();
         let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
-        if let Some((_, lead)) = self.turns.iter_mut().find(|(id, _)| *id == main) {
-            recent::note_commit(lead, status.locked, status.live, self.turn_written);
+        let written = self.turns.written;
+        if let Some(lead) = self.turns.lead_mut(main) {
+            recent::note_commit(lead, status.locked, status.live, written);
         }
     }
 
@@ -374,7 +357,7 @@ impl Connection {
             self.session().counters.ran_here();
         }
         if !self.turns.is_empty() {
-            self.turn_written = self.turn_written.and(prepared.touches_now().writes);
+            self.turns.note_written(prepared.touches_now().writes);
         }
         match result {
             Ok(rows) => {

@@ -35,8 +35,7 @@ fn stage() -> (tempfile::TempDir, Connection) {
     let directory = tempfile::tempdir().expect("a directory");
     let builder = Database::builder(directory.path().join("app.db"));
     let database = builder.transaction_mode(TransactionMode::Auto).foreign_keys(true);
-    let mut connection =
-        database.open().and_then(|it| it.connect()).expect("the database opens");
+    let mut connection = database.open().and_then(|it| it.connect()).expect("the database opens");
     connection.execute_script(SCHEMA).expect("the schema");
     (directory, connection)
 }
