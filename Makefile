@@ -6,8 +6,8 @@
 PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
-# The same command with more engines, and what those need.
-PEERS = bench/target/release/manyhands-bench
+# The benchmark, and what its peers need.
+BENCH = target/release/manyhands-bench
 PEER_PACKAGES = postgresql
 RESULTS = target/bench/$(shell date +%Y-%m-%d)
 # The machine whose pictures README shows.
@@ -19,7 +19,6 @@ CAMPAIGN_PAGE = docs/reliability/campaign.md
 CAMPAIGN_SECONDS =
 # How long each fuzz target runs.
 FUZZ_SECONDS = 60
-COMMA = ,
 # Which commit is measured: it stands in each JSON line.
 export MANYHANDS_COMMIT := $(or $(MANYHANDS_COMMIT),$(shell git rev-parse --short HEAD 2>/dev/null))
 # Processes of the two storms of `make bench`. The targets are about 1000, which take six minutes more.
@@ -33,34 +32,22 @@ ROUNDS = 20
 JOBS = 20000
 AT_LENGTH = --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
 # For workloads with transactions of several statements.
-STOCK_ALL = stock$(COMMA)stock-deferred$(COMMA)stock-mutex$(COMMA)stock-normal
-OURS_ALL = manyhands$(COMMA)manyhands-immediate
-# Program, name of the results, arguments of the command. What was measured before under this name goes. A failed check
-# fails the target, but after the report: its name is kept, and `make finish` looks at it.
-measure-with = rm -f $(RESULTS)/$(2).jsonl; $(1) bench $(3) --json $(RESULTS)/$(2).jsonl > $(RESULTS)/$(2).txt \
-	|| echo $(2) >> $(RESULTS)/failed; cat $(RESULTS)/$(2).txt
-# The same of Python's overhead, with its number of repetitions.
-measure-python = @rm -f $(RESULTS)/python-overhead.jsonl; \
-	.venv/bin/python bench/python_overhead.py --repeat $(1) --json $(RESULTS)/python-overhead.jsonl > $(RESULTS)/python-overhead.txt \
-	|| echo python-overhead >> $(RESULTS)/failed; cat $(RESULTS)/python-overhead.txt
+EVERYBODY = manyhands,manyhands-immediate,stock,stock-deferred,stock-mutex,stock-normal,turso,postgres
+# Followed by the name of the results and the arguments of the benchmark.
+MEASURE = @bench/measure.sh $(RESULTS) $(BENCH)
+# The same of Python's overhead.
+MEASURE_PYTHON = @bench/measure.sh $(RESULTS) .venv/bin/python python-overhead bench/python_overhead.py
 # The same of memory, which another program counts; nothing is timed. MEMORY_WRITES take half a minute at most.
 MEMORY_WRITES = 30000
-measure-memory = @rm -f $(RESULTS)/memory.jsonl; \
-	target/release/reliability memory --writes $(MEMORY_WRITES) --json $(RESULTS)/memory.jsonl > $(RESULTS)/memory.txt \
-	|| echo memory >> $(RESULTS)/failed; cat $(RESULTS)/memory.txt
-measure = @$(call measure-with,$(MANYHANDS),$(1),$(2))
-# The same beside the peers, where they could be built: `make build-peers` has told why not. If some engines are named,
-# the peers among them are the last argument.
-measure-peers = @program=$(MANYHANDS); engines="$(3)"; \
-	[ ! -x $(PEERS) ] || { program=$(PEERS); engines="$(3)$(4)"; }; \
-	$(call measure-with,$$program,$(1),$(2) $${engines:+--engines $$engines})
+MEASURE_MEMORY = @rm -f $(RESULTS)/memory.jsonl; \
+	target/release/reliability memory --writes $(MEMORY_WRITES) --json $(RESULTS)/memory.jsonl || echo memory >> $(RESULTS)/failed
 # Debian packages: which of them are missing, and their installation.
 find-missing = missing=""; for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability demo test test-models test-python suites wheel check check-python check-report check-bench develop-python build-peers peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench demo test test-models test-python suites wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -95,10 +82,10 @@ build: setup
 build-reliability: setup
 	$(CARGO) build --release --locked -p manyhands-reliability
 
-# The peers: what cannot be had is left out of the measurements, which say so.
-build-peers: peer-packages
-	@cd bench && $(CARGO) build --release --locked --bin manyhands-bench \
-	  || { rm -f target/release/manyhands-bench; echo "left out, since they could not be built: Turso and PostgreSQL"; }
+# What cannot be had is left out of the measurements, which say so.
+build-bench: peer-packages
+	@$(CARGO) build --release --locked -p manyhands-bench --features peers \
+	  || { echo "left out, since they could not be built: Turso and PostgreSQL"; $(CARGO) build --release --locked -p manyhands-bench; }
 
 peer-packages: setup
 	@$(call find-missing,$(PEER_PACKAGES)); \
@@ -161,59 +148,60 @@ check: setup
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p manyhands --all-targets --all-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --all-features --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --exclude manyhands-bench --all-features --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps -p manyhands-bench --document-private-items
 	$(MAKE) check-python
 	$(MAKE) check-report
 
 # What the targets are about, three times each, in less than 15 minutes: `bench-full` has all engines everywhere, and
 # takes its time. Engines that are not named are those that the workload is about.
-bench: build build-reliability build-peers develop-python
+bench: build-bench build-reliability develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
-	$(call measure-peers,threads,threads --seconds 0.8,manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,threads-alone,threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands$(COMMA)stock)
-	$(call measure,threads-normal,threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands-normal$(COMMA)stock-normal)
-	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands$(COMMA)stock)
-	$(call measure-peers,clients,clients --processes 1$(COMMA)8 --clients 1000 --seconds 1,manyhands$(COMMA)stock-normal,$(COMMA)postgres)
-	$(call measure-peers,claim,claim --threads 64 --processes 8 --jobs 2000,manyhands$(COMMA)stock,$(COMMA)postgres-read-committed)
-	$(call measure-peers,counter,counter --threads 1$(COMMA)64 --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-mutex,$(COMMA)turso$(COMMA)postgres-read-committed)
-	$(call measure,counter-in-transaction,counter --in-transaction --threads 1$(COMMA)64 --seconds 1 --repeat 5 --engines manyhands$(COMMA)stock)
-	$(call measure-peers,think,think --threads 8$(COMMA)16 --think-us 0$(COMMA)1000 --seconds 0.6,manyhands$(COMMA)stock,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-pipelined)
-	$(call measure-peers,transfer,transfer --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-deferred,$(COMMA)turso$(COMMA)postgres)
-	$(call measure-peers,orm,orm --seconds 0.6,manyhands$(COMMA)stock$(COMMA)stock-deferred,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,mixed,mixed --seconds 1 --long-seconds 2 --engines manyhands$(COMMA)stock)
-	$(call measure-peers,endless-reader,endless-reader --seconds 2,manyhands$(COMMA)manyhands-wal-limit$(COMMA)stock,$(COMMA)turso)
-	$(call measure,web,web --clients 4$(COMMA)16 --seconds 0.7 --python .venv/bin/python --engines manyhands$(COMMA)stock)
-	$(call measure,sizes,sizes --seconds 1 --repeat 5)
-	$(call measure,storm,storm --processes $(STORM))
-	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes $(STORM_PYTHON))
-	$(call measure-python,5)
-	$(call measure-memory)
-	$(call measure,limits,limits --seconds 0.5)
+	$(MEASURE) threads threads --seconds 0.8 --engines manyhands,stock,stock-mutex,stock-mutex-normal,turso,postgres
+	$(MEASURE) threads-alone threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands,stock
+	$(MEASURE) threads-normal threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands-normal,stock-normal
+	$(MEASURE) threads-at-a-rate threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands,stock
+	$(MEASURE) clients clients --processes 1,8 --clients 1000 --seconds 1 --engines manyhands,stock-normal,postgres
+	$(MEASURE) claim claim --threads 64 --processes 8 --jobs 2000 --engines manyhands,stock,postgres-read-committed
+	$(MEASURE) counter counter --threads 1,64 --seconds 0.6 --engines manyhands,stock,stock-mutex,turso,postgres-read-committed
+	$(MEASURE) counter-in-transaction counter --in-transaction --threads 1,64 --seconds 1 --repeat 5 --engines manyhands,stock
+	$(MEASURE) think think --threads 8,16 --think-us 0,1000 --seconds 0.6 --engines manyhands,stock,turso,postgres,postgres-pipelined
+	$(MEASURE) transfer transfer --seconds 0.6 --engines manyhands,stock,stock-deferred,turso,postgres
+	$(MEASURE) orm orm --seconds 0.6 --engines manyhands,stock,stock-deferred,turso,postgres
+	$(MEASURE) mixed mixed --seconds 1 --long-seconds 2 --engines manyhands,stock
+	$(MEASURE) endless-reader endless-reader --seconds 2 --engines manyhands,manyhands-wal-limit,stock,turso
+	$(MEASURE) web web --clients 4,16 --seconds 0.7 --python .venv/bin/python --engines manyhands,stock
+	$(MEASURE) sizes sizes --seconds 1 --repeat 5 --engines manyhands,stock
+	$(MEASURE) storm storm --processes $(STORM) --engines manyhands,stock
+	$(MEASURE) storm-python storm --client python --python .venv/bin/python --processes $(STORM_PYTHON) --engines manyhands,stock
+	$(MEASURE_PYTHON) --repeat 5
+	$(MEASURE_MEMORY)
+	$(MEASURE) limits limits --seconds 0.5
 	$(MAKE) finish
 
-bench-full: build build-reliability build-peers develop-python
+bench-full: build-bench build-reliability develop-python
 	@mkdir -p $(RESULTS); rm -f $(RESULTS)/failed
-	$(call measure-peers,threads,threads $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal$(COMMA)stock-mutex-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure,threads-alone,threads --threads 1 --repeat 25 $(CELL_SECONDS:%=--seconds %) --engines manyhands$(COMMA)stock)
-	$(call measure,threads-normal,threads $(AT_LENGTH) --engines manyhands-normal$(COMMA)stock-normal$(COMMA)stock-mutex-normal)
-	$(call measure,threads-at-a-rate,threads --threads 64 --rate 4000 $(AT_LENGTH))
-	$(call measure-peers,clients,clients $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
-	$(call measure-peers,claim,claim --jobs $(JOBS) --repeat $(REPEAT))
-	$(call measure-peers,counter,counter $(AT_LENGTH),manyhands$(COMMA)stock$(COMMA)stock-mutex$(COMMA)stock-normal,$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
-	$(call measure-peers,counter-in-transaction,counter --in-transaction $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-read-committed)
-	$(call measure-peers,think,think $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres$(COMMA)postgres-pipelined)
-	$(call measure-peers,transfer,transfer $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres)
-	$(call measure-peers,orm,orm $(AT_LENGTH),$(OURS_ALL)$(COMMA)$(STOCK_ALL),$(COMMA)turso$(COMMA)postgres)
-	$(call measure-peers,mixed,mixed --repeat $(REPEAT) $(CELL_SECONDS:%=--long-seconds %))
-	$(call measure-peers,endless-reader,endless-reader $(AT_LENGTH))
-	$(call measure,web,web --python .venv/bin/python $(AT_LENGTH))
-	$(call measure-peers,sizes,sizes $(AT_LENGTH),manyhands$(COMMA)manyhands-normal$(COMMA)stock$(COMMA)stock-normal,$(COMMA)turso$(COMMA)postgres)
-	$(call measure-peers,storm,storm --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000 --rounds $(ROUNDS) --repeat $(REPEAT),manyhands$(COMMA)stock$(COMMA)stock-normal,$(COMMA)postgres)
-	$(call measure,storm-python,storm --client python --python .venv/bin/python --processes 50$(COMMA)200$(COMMA)500$(COMMA)1000 --rounds $(ROUNDS) \
-		--repeat $(REPEAT) --engines manyhands$(COMMA)stock$(COMMA)stock-normal)
-	$(call measure-python,$(REPEAT))
-	$(call measure-memory)
-	$(call measure,limits,limits $(AT_LENGTH))
+	$(MEASURE) threads threads $(AT_LENGTH) --engines manyhands,stock,stock-mutex,stock-normal,stock-mutex-normal,turso,postgres
+	$(MEASURE) threads-alone threads --threads 1 --repeat 25 $(CELL_SECONDS:%=--seconds %) --engines manyhands,stock
+	$(MEASURE) threads-normal threads $(AT_LENGTH) --engines manyhands-normal,stock-normal,stock-mutex-normal
+	$(MEASURE) threads-at-a-rate threads --threads 64 --rate 4000 $(AT_LENGTH)
+	$(MEASURE) clients clients $(AT_LENGTH) --engines manyhands,stock,stock-normal,postgres
+	$(MEASURE) claim claim --jobs $(JOBS) --repeat $(REPEAT)
+	$(MEASURE) counter counter $(AT_LENGTH) --engines manyhands,stock,stock-mutex,stock-normal,turso,postgres,postgres-read-committed
+	$(MEASURE) counter-in-transaction counter --in-transaction $(AT_LENGTH) --engines $(EVERYBODY),postgres-read-committed
+	$(MEASURE) think think $(AT_LENGTH) --engines $(EVERYBODY),postgres-pipelined
+	$(MEASURE) transfer transfer $(AT_LENGTH) --engines $(EVERYBODY)
+	$(MEASURE) orm orm $(AT_LENGTH) --engines $(EVERYBODY)
+	$(MEASURE) mixed mixed --repeat $(REPEAT) $(CELL_SECONDS:%=--long-seconds %)
+	$(MEASURE) endless-reader endless-reader $(AT_LENGTH)
+	$(MEASURE) web web --python .venv/bin/python $(AT_LENGTH)
+	$(MEASURE) sizes sizes $(AT_LENGTH) --engines manyhands,manyhands-normal,stock,stock-normal,turso,postgres
+	$(MEASURE) storm storm --processes 50,200,500,1000 --rounds $(ROUNDS) --repeat $(REPEAT) --engines manyhands,stock,stock-normal,postgres
+	$(MEASURE) storm-python storm --client python --python .venv/bin/python --processes 50,200,500,1000 --rounds $(ROUNDS) \
+		--repeat $(REPEAT) --engines manyhands,stock,stock-normal
+	$(MEASURE_PYTHON) --repeat $(REPEAT)
+	$(MEASURE_MEMORY)
+	$(MEASURE) limits limits $(AT_LENGTH)
 	$(MAKE) finish
 
 # The report, and what has no figure because its check failed.
@@ -244,18 +232,18 @@ campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability
 	target/release/reliability campaign --results $(FIGURES) --page $(CAMPAIGN_PAGE) $(CAMPAIGN_SECONDS:%=--seconds %)
 
-# Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole, with
-# Turso in it, whenever a line changes.
+# The peers' lints and tests. Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole,
+# with Turso in it, whenever a line changes.
 check-bench: peer-packages
-	cd bench && $(CARGO) fmt -- --check
-	cd bench && $(CARGO) clippy --locked --all-targets -- -D warnings
-	cd bench && $(CARGO) test --locked
+	$(CARGO) clippy --locked -p manyhands-bench --all-targets --features peers -- -D warnings
+	$(CARGO) test --locked -p manyhands-bench --features peers
 
-# Python's part of the measurements, as its authors want Python to be.
+# Python's part of the measurements: lints, types, tests.
 check-report: develop-python
-	.venv/bin/pip install -q --disable-pip-version-check mypy ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py
+	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py docs/benchmarks
 	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py
+	cd bench/report && ../../.venv/bin/python -m pytest -q
 
 # With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.
 fuzz: setup

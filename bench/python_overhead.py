@@ -1,6 +1,6 @@
 """What one thread pays for `import manyhands` in place of `sqlite3`: the same code with both modules, in turn.
 
-    python bench/python_overhead.py [--repeat 5] [--rows 1000000] [--directory .] [--json FILE]
+    python bench/python_overhead.py [--repeat 5] [--rows 1000000] [--directory .] | python3 bench/report python-overhead.jsonl
 
 Both have the file in WAL mode at synchronous=FULL. A loop's speed is the time of the standard module divided by that
 of manyhands in the same repetition: 1.00 is equal, more is faster. In each repetition a loop runs with one module right
@@ -16,7 +16,6 @@ import json
 import os
 import platform
 import sqlite3
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -118,18 +117,8 @@ def lost_rows(connections: dict[str, Any], repeat: int) -> list[str]:
     return [f"{module}: {count} rows are there of {wanted}" for module, count in counts.items() if count != wanted]
 
 
-def table(times: Times) -> str:
-    lines = [f"{'':38}{'sqlite3':>12}{'manyhands':>12}   speed (least to most)"]
-    for loop, of in times.items():
-        ratios = sorted(stock / ours for stock, ours in zip(of["sqlite3"], of["manyhands"]))
-        stock, ours = (statistics.median(of[module]) * 1e3 for module in ("sqlite3", "manyhands"))
-        ratio = statistics.median(ratios)
-        lines.append(f"{loop:38}{stock:9.1f} ms{ours:9.1f} ms   {ratio:.2f}x ({ratios[0]:.2f} to {ratios[-1]:.2f})")
-    return "\n".join(lines)
-
-
 def circumstances(directory: Path) -> dict[str, Any]:
-    """Where and with what: the names are those of `manyhands bench --json`."""
+    """Where and with what: the names are those of the benchmark."""
     processors = Path("/proc/cpuinfo").read_text().splitlines()
     found = subprocess.run(["stat", "-f", "-c", "%T", str(directory)], capture_output=True, text=True, check=True).stdout.strip()
     return {
@@ -154,7 +143,6 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5, help="repetitions after the warm-up")
     parser.add_argument("--rows", type=int, default=1_000_000, help=f"rows of the long SELECTs, {READ_POINTS:,} at least")
     parser.add_argument("--directory", type=Path, default=Path("."), help="where the files are created")
-    parser.add_argument("--json", type=Path, help="append one JSON line for each loop")
     arguments = parser.parse_args()
     if arguments.repeat < 1 or arguments.rows < READ_POINTS:
         parser.error(f"--repeat must be at least 1, --rows at least {READ_POINTS}")
@@ -167,14 +155,11 @@ def main() -> int:
         for connection in connections.values():
             connection.close()
     if lost:
-        print("CHECK FAILED:", *lost, sep="\n")
+        print("CHECK FAILED:", *lost, sep="\n", file=sys.stderr)
         return 1
-    print(table(times))
-    if arguments.json:
-        where = circumstances(arguments.directory)
-        with arguments.json.open("a") as lines:
-            for loop, of in times.items():
-                lines.write(json.dumps({"workload": "python-overhead", "loop": loop, "seconds": of, "circumstances": where}) + "\n")
+    where = circumstances(arguments.directory)
+    for loop, of in times.items():
+        print(json.dumps({"workload": "python-overhead", "loop": loop, "seconds": of, "circumstances": where}))
     return 0
 
 

@@ -1,39 +1,50 @@
-"""`python bench/report FOLDER`: draws what `make bench` left in the folder, and writes report.html beside the pictures."""
+"""What the benchmark measured, for those who look at it.
+
+`python3 bench/report FILE.jsonl` prints the table of a workload; `-` reads the lines of a benchmark from stdin.
+`python3 bench/report FOLDER` draws the pictures of all workloads in a folder, and writes report.html beside them; that needs matplotlib.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
-from measurements import OVERHEAD, load
+from measurements import OVERHEAD, Run, load, read
 from memory import load_memory
-from overhead import load_overhead
-from own_plots import speeds
-from page import page
-from plots import draw, save
+from overhead import load_overhead, read_overhead, text_overhead
+from tables import NOTE, notes, text_table
 from words import TITLES
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python bench/report", description=__doc__)
-    parser.add_argument("folder", type=Path, help="with the JSON lines of the workloads, one file each")
-    parser.add_argument("--into", type=Path, help="where the pictures and the page go, if not into FOLDER")
-    arguments = parser.parse_args()
-    folder: Path = arguments.folder
-    into: Path = arguments.into or folder
+def show(file: Path) -> int:
+    """Prints the table of one file. Fails where a check has."""
+    lines = (sys.stdin.read() if str(file) == "-" else file.read_text()).splitlines()
+    if file.stem == OVERHEAD:
+        print(text_overhead(read_overhead(lines)))
+        return 0
+    run = read(file.stem, lines)
+    print(text_table(run))
+    print("", *notes(run), textwrap.fill(NOTE, 120), sep="\n")
+    return int(any(series.withheld for series in run.series))
+
+
+def draw(folder: Path, into: Path) -> int:
+    """Writes the page and its pictures."""
+    # Only they take a library, which whoever wants a table need not have.
+    from own_plots import speeds
+    from page import page
+    from plots import draw, save
+
     into.mkdir(parents=True, exist_ok=True)
-    try:
-        order = list(TITLES)
-        runs = [run for run in load(folder) if run.series]
-        runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
-        python = load_overhead(folder)
-        memory = load_memory(folder)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 1
+    order = list(TITLES)
+    runs: list[Run] = [run for run in load(folder) if run.series]
+    runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
+    python = load_overhead(folder)
+    memory = load_memory(folder)
     if not runs:
-        print(f"{folder}: no *.jsonl of `manyhands bench --json`; run `make bench` first", file=sys.stderr)
+        print(f"{folder}: no *.jsonl of the benchmark; run `make bench` first", file=sys.stderr)
         return 1
     pictures = {run.name: draw(run, into) for run in runs}
     if python:
@@ -41,6 +52,19 @@ def main() -> int:
     (into / "report.html").write_text(page(runs, pictures, into, python, memory))
     print(f"{into / 'report.html'}: {len(runs) + bool(python) + bool(memory)} workloads, {sum(map(len, pictures.values()))} pictures")
     return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench/report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", type=Path, help="a file of JSON lines, - for stdin, or a folder with one file for each workload")
+    parser.add_argument("--into", type=Path, help="where the pictures and the page go, if not into the folder")
+    arguments = parser.parse_args()
+    what: Path = arguments.what
+    try:
+        return draw(what, arguments.into or what) if what.is_dir() else show(what)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
 
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""What `manyhands bench` measured: its JSON lines, and the figures of one engine at one line of the table."""
+"""What the benchmark measured: its JSON lines, and the figures of one engine at one line of the table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 STOCK = "stock"
 OURS = "manyhands"
@@ -65,7 +65,7 @@ class Series:
         return self.spread(share) if least >= OPERATIONS_LEAST.get(share, 1) else None
 
     def known(self, what: str) -> Spread | None:
-        """Of a figure that not everybody can count."""
+        """Of a figure that not everybody can count, or not every workload has."""
         return None if any(figures.get(what) is None for figures in self.figures) else self.spread(what)
 
     @property
@@ -111,6 +111,17 @@ class Run:
         return OURS if OURS in self.engines else "manyhands-normal"
 
     @property
+    def has_effort(self) -> bool:
+        """Was anything run again, or refused because of others?"""
+        efforts = (figures["effort"] for series in self.series for figures in series.figures)
+        return any(effort["retries"] or effort["conflicts"] for effort in efforts)
+
+    @property
+    def has_reader(self) -> bool:
+        """Is it about a reader that keeps its snapshot?"""
+        return any(series.task.get("kind") == "endless-reader" for series in self.series)
+
+    @property
     def versions(self) -> dict[str, str]:
         """Program and version of each engine; older lines tell two."""
         older = {OURS: f"Manyhands {self.circumstances['manyhands']}", STOCK: f"SQLite {self.circumstances['sqlite']}"}
@@ -139,25 +150,32 @@ class Run:
 def load(folder: Path) -> Iterator[Run]:
     """The runs in a folder, by file name.
 
-    :raises ValueError: a file is not what `manyhands bench --json` writes.
+    :raises ValueError: a file is not what the benchmark writes.
     """
     for path in sorted(folder.glob("*.jsonl")):
-        if path.stem in (OVERHEAD, MEMORY):
-            continue
-        series: dict[tuple[str, str], Series] = {}
-        circumstances: dict[str, Any] = {}
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            try:
-                row = json.loads(line)
-                cell, engine = row["cell"], row["engine"]
-                circumstances = row["circumstances"]
-                key = (engine, cell["label"])
-                one = series.setdefault(key, Series(engine, cell["label"], cell["task"], cell["processes"]))
-                if row["figures"] is None:
-                    one.withheld.append(row["check"])
-                else:
-                    one.turns.append(len(one.figures) + len(one.withheld))
-                    one.figures.append(row["figures"])
-            except (KeyError, TypeError, json.JSONDecodeError) as error:
-                raise ValueError(f"{path}, line {number}: not a line of `manyhands bench --json`: {error!r}") from error
-        yield Run(path.stem, list(series.values()), circumstances)
+        if path.stem not in (OVERHEAD, MEMORY):
+            yield read(path.stem, path.read_text().splitlines())
+
+
+def read(name: str, lines: Iterable[str]) -> Run:
+    """The run of these lines.
+
+    :raises ValueError: a line is not what the benchmark writes.
+    """
+    series: dict[tuple[str, str], Series] = {}
+    circumstances: dict[str, Any] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            cell, engine = row["cell"], row["engine"]
+            circumstances = row["circumstances"]
+            key = (engine, cell["label"])
+            one = series.setdefault(key, Series(engine, cell["label"], cell["task"], cell["processes"]))
+            if row["figures"] is None:
+                one.withheld.append(row["check"])
+            else:
+                one.turns.append(len(one.figures) + len(one.withheld))
+                one.figures.append(row["figures"])
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{name}, line {number}: not a line of the benchmark: {error!r}") from error
+    return Run(name, list(series.values()), circumstances)

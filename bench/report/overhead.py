@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Iterable, Optional
 
 from measurements import OVERHEAD, Spread
 from targets import Verdict, share
@@ -63,21 +63,29 @@ class Overhead:
 def load_overhead(folder: Path) -> Optional[Overhead]:
     """What is in the folder, if it was measured.
 
-    :raises ValueError: the file is not what `bench/python_overhead.py --json` writes.
+    :raises ValueError: the file is not what `bench/python_overhead.py` writes.
     """
     path = folder / f"{OVERHEAD}.jsonl"
     if not path.exists():
         return None
+    return read_overhead(path.read_text().splitlines())
+
+
+def read_overhead(lines: Iterable[str]) -> Overhead:
+    """What these lines tell.
+
+    :raises ValueError: a line is not what `bench/python_overhead.py` writes.
+    """
     # Who measured again has appended: the newest counts.
     loops: dict[str, Loop] = {}
     circumstances: dict[str, Any] = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
             loops[row["loop"]] = Loop(row["loop"], {module: row["seconds"][module] for module in ("sqlite3", "manyhands")})
             circumstances = row["circumstances"]
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path}, line {number}: not a line of bench/python_overhead.py: {error!r}") from error
+            raise ValueError(f"line {number}: not a line of bench/python_overhead.py: {error!r}") from error
     return Overhead(list(loops.values()), circumstances)
 
 
@@ -92,6 +100,15 @@ def table(overhead: Overhead) -> str:
             f"<td><span class='{kind}'>{speed.median:.2f}x</span><td>{speed.least:.2f}–{speed.most:.2f}"
         )
     return f"<table>{''.join(rows)}</table>"
+
+
+def text_overhead(overhead: Overhead) -> str:
+    """The same for a terminal."""
+    lines = [f"{'':38}{'sqlite3':>12}{'manyhands':>12}   speed (least to most)"]
+    for loop in overhead.loops:
+        stock, ours = (time_text(Spread.of(loop.seconds[module]).median * 1e3) for module in ("sqlite3", "manyhands"))
+        lines.append(f"{loop.name:38}{stock:>12}{ours:>12}   {share(loop.speed)}")
+    return "\n".join(lines)
 
 
 def sentence(overhead: Overhead) -> str:

@@ -12,7 +12,7 @@ import overhead
 from measurements import MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run
 from memory import Memory
 from overhead import Overhead
-from tables import NOTE, table
+from tables import NOTE, html_table, notes
 from targets import Verdict, verdicts
 from theme import time_text
 from words import ENGINES, NORMAL, REASONS, SEE, SEE_ELSE, TITLES
@@ -144,16 +144,8 @@ def section(run: Run, pictures: list[str], folder: Path, judged: list[Verdict]) 
     body += target_lines(judged)
     for name in pictures:
         body.append(picture(name, SEE.get(name) or SEE_ELSE[name.rsplit("-", 1)[1]], run.circumstances["command"], folder))
-    body += [f"<div class=scroll>{table(run)}</div>", f"<p class=note>{html.escape(NOTE)}</p>"]
-    body += [
-        f"<p class=loss>{html.escape(f'{it.label}, {it.engine}: no figure, since {reason}')}</p>"
-        for it in run.series
-        for reason in it.withheld
-    ]
-    body += [
-        f"<p class=note>{html.escape(f'{engine} did not take part: {reason}')}</p>"
-        for engine, reason in run.left_out.items()
-    ]
+    body += [f"<div class=scroll>{html_table(run)}</div>", f"<p class=note>{html.escape(NOTE)}</p>"]
+    body += [f"<p class=note>{html.escape(note)}</p>" for note in notes(run)]
     return "\n".join(body)
 
 

@@ -1,7 +1,9 @@
-//! The `manyhands` command with more engines.
+//! The benchmark, with all engines that it was built with.
 
 use std::process::ExitCode;
 
+use manyhands_bench::{engines::Engines, main as bench, peers};
+
 fn main() -> ExitCode {
-    manyhands_bench::main(&manyhands_bench::engines())
+    bench(&peers::join(Engines::built_in()))
 }

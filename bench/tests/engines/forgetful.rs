@@ -5,11 +5,11 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Result;
-use manyhands_bench::{postgres, turso::Turso};
-use manyhands_cli::bench::{
+use manyhands_bench::{
     built_in::BuiltIn,
     engine::{Client, Effort, Engine, Opened, Parameter, Refusal, Statements, Tables, Work},
     engines::Engines,
+    peers::{postgres, turso::Turso},
     workload::Demand,
 };
 

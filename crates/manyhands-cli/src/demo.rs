@@ -1,6 +1,10 @@
 //! `manyhands demo`: the main job, side by side. 200 processes write one file, through Manyhands and then through
 //! stock SQLite, both at full durability, while Debian's `sqlite3` shell reads the same file.
 
+pub mod writer;
+
+mod crew;
+
 mod screen;
 
 mod shell;
@@ -10,19 +14,17 @@ mod verdict;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, ensure};
+use rustix::fs::statfs;
 
 use self::{
     screen::Screen,
     shell::{LiveReader, Shell},
-    verdict::Verdict,
-};
-use crate::bench::{
-    built_in::BuiltIn, circumstances::Circumstances, crew, fixture, job::Task,
-    measurement::figures, sqlite_file::SqliteFile,
+    verdict::{Figures, Verdict},
+    writer::Engine,
 };
 
-/// Rows of this size let the shell count a few hundred thousand of them without taking the cores from the writers.
-const VALUE_BYTES: usize = 100;
+/// The magic number of tmpfs in statfs(2).
+const TMPFS: u64 = 0x0102_1994;
 
 /// What `manyhands demo` is given.
 #[derive(clap::Args)]
@@ -44,18 +46,24 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     ensure!(processes > 0, "--processes must be at least 1");
     ensure!(seconds.is_finite() && seconds > 0.0, "--seconds must be more than 0");
     let shell = Shell::find()?;
-    let circumstances = Circumstances::in_directory(directory)?;
     println!(
         "{processes} processes write one SQLite file, {seconds} s per engine; every commit is durable before it is"
     );
     println!("acknowledged (synchronous=FULL). Meanwhile the `sqlite3` shell reads the same file.");
-    println!("{}\n", circumstances.headline());
-    if let Some(warning) = circumstances.warning() {
-        eprintln!("warning: {warning}");
+    println!(
+        "Manyhands {}, SQLite {}, {} cores\n",
+        env!("CARGO_PKG_VERSION"),
+        rusqlite::version(),
+        std::thread::available_parallelism()?
+    );
+    if statfs(directory).context("which file system is it?")?.f_type as u64 == TMPFS {
+        eprintln!(
+            "warning: this directory lies in memory: a sync costs nothing here. Choose a disk with --directory"
+        );
     }
     let mut screen = Screen::new(seconds);
     let mut verdicts = Vec::new();
-    for (engine, title) in [(BuiltIn::Manyhands, "Manyhands"), (BuiltIn::Stock, "stock SQLite")] {
+    for (engine, title) in [(Engine::Manyhands, "Manyhands"), (Engine::Stock, "stock SQLite")] {
         verdicts.push(perform(arguments, engine, title, &shell, &mut screen)?);
     }
     drop(screen);
@@ -67,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// One engine, from its empty file to the verdict on it.
 fn perform(
     arguments: &Arguments,
-    engine: BuiltIn,
+    engine: Engine,
     title: &'static str,
     shell: &Shell,
     screen: &mut Screen,
@@ -75,22 +83,20 @@ fn perform(
     let place =
         tempfile::Builder::new().prefix("manyhands-demo-").tempdir_in(&arguments.directory)?;
     let database = place.path().join("demo.db");
-    let task = Task::Insert {
-        threads: 1,
-        value_bytes: VALUE_BYTES,
-        seconds: arguments.seconds,
-        rate: None,
-    };
-    let tables = SqliteFile::create(&database, &fixture::schema(&task))?;
+    shell.ask(
+        &database,
+        "PRAGMA journal_mode=WAL; CREATE TABLE t(id INTEGER PRIMARY KEY, v BLOB)",
+    )?;
     let mut act = screen.act(title);
     let reader = LiveReader::start(shell.clone(), database.clone());
-    let outcome = crew::work(&engine, &task, arguments.processes, &tables, 1, |glimpse| {
+    let (processes, seconds) = (arguments.processes, arguments.seconds);
+    let outcome = crew::work(engine, &database, processes, seconds, |glimpse| {
         act.show(glimpse, reader.rows());
     });
     drop(reader);
     act.end();
     let figures = match outcome {
-        Ok(work) => figures(&task, &work.reports),
+        Ok(reports) => Figures::of(&reports, seconds),
         Err(error) => return Ok(Verdict::failed(title, format!("{error:#}"))),
     };
     let stored = shell.ask(&database, "SELECT count(*) FROM t")?;

@@ -1,9 +1,67 @@
-//! The `manyhands` command, with the engines of every build.
+//! The `manyhands` command: run SQL on a file, show the main job.
+
+mod exec;
+
+mod demo;
+
+mod figure;
 
 use std::process::ExitCode;
 
-use manyhands_cli::bench::engines::Engines;
+use clap::{Parser, Subcommand};
+
+/// Many hands write one SQLite file at once.
+#[derive(Parser)]
+#[command(name = "manyhands", version, about, propagate_version = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What the command can do.
+#[derive(Subcommand)]
+enum Command {
+    /// Run SQL on a database file and print the rows.
+    Exec(exec::Arguments),
+    /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
+    Demo(demo::Arguments),
+    /// One process of the demo, which talks to it through stdin and stdout.
+    #[command(hide = true)]
+    DemoWriter(demo::writer::Arguments),
+}
 
 fn main() -> ExitCode {
-    manyhands_cli::run(&Engines::built_in())
+    let outcome = match CommandLine::parse().command {
+        Command::Exec(arguments) => exec::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::DemoWriter(arguments) => demo::writer::run(&arguments),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("manyhands: {}", sentence(&error));
+        ExitCode::FAILURE
+    })
+}
+
+/// The error and its causes; a cause that the error's own text tells already is left out.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| {
+        match (told.is_empty(), told.contains(&cause)) {
+            (true, _) => cause,
+            (false, true) => told,
+            (false, false) => format!("{told}: {cause}"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody wants to read one message twice.
+    #[test]
+    fn causes_are_told_once() {
+        let error =
+            anyhow::anyhow!("no such table: t").context("no such table: t").context("open x");
+        assert_eq!(sentence(&error), "open x: no such table: t");
+    }
 }

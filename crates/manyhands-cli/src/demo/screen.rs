@@ -4,7 +4,8 @@ use std::io::{IsTerminal, stdout};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{bench::crew::Glimpse, figure};
+use super::crew::Glimpse;
+use crate::figure;
 
 /// With the message below it fits into 100 columns.
 const TEMPLATE: &str = "{prefix:12.bold} {bar:18.green/dim} {msg}";
@@ -93,7 +94,7 @@ fn line(glimpse: Glimpse, seconds: f64) -> String {
         "{running_s:4.1} s {commits:>9} commits {rate:>8}/s  worst wait {worst:>7}{errors}",
         commits = figure::whole(glimpse.totals.commits),
         rate = figure::whole(rate as u64),
-        worst = figure::duration(glimpse.totals.worst),
+        worst = figure::time(glimpse.totals.longest_us as f64 / 1e6),
         errors = match glimpse.totals.errors {
             0 => String::new(),
             errors => format!("  {errors} err"),
@@ -113,13 +114,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bench::board::Totals;
+    use crate::demo::writer::Progress;
 
     /// With its prefix and its bar, the longest line fits into 100 columns.
     #[test]
     fn a_line_fits_the_terminal() {
-        let totals =
-            Totals { commits: 1_234_567, errors: 1_000, worst: Duration::from_millis(15_020) };
+        let totals = Progress { commits: 1_234_567, errors: 1_000, longest_us: 15_020_000 };
         let glimpse = Glimpse { running: Some(Duration::from_millis(12_345)), totals };
         let line = line(glimpse, 5.0);
         assert_eq!(line, "12.3 s 1,234,567 commits  246,913/s  worst wait  15.0 s  1000 err");
@@ -129,7 +129,7 @@ mod tests {
     /// Before the start there is no rate to divide.
     #[test]
     fn before_the_start() {
-        assert_eq!(line(Glimpse { running: None, totals: Totals::default() }, 5.0), "connecting");
+        assert_eq!(line(Glimpse { running: None, totals: Progress::default() }, 5.0), "connecting");
         assert_eq!(shell_line(Some(1234)), "sqlite3 shell: 1,234 rows");
     }
 }

@@ -1,11 +1,11 @@
 //! The end of the demo: what each engine did, and whether its file holds it.
 
-use comfy_table::Table;
+use std::collections::BTreeMap;
 
-use crate::{
-    bench::{layout::empty, measurement::Figures},
-    figure,
-};
+use comfy_table::{CellAlignment, Table, TableComponent, presets::NOTHING};
+
+use super::writer::Report;
+use crate::figure;
 
 const HEADERS: [&str; 9] = [
     "",
@@ -18,6 +18,55 @@ const HEADERS: [&str; 9] = [
     "rows = acknowledged",
     "integrity",
 ];
+
+/// What all writers of an engine did together.
+pub struct Figures {
+    acknowledged: u64,
+    commits_per_s: f64,
+    p50_s: f64,
+    p99_s: f64,
+    longest_s: f64,
+    errors: BTreeMap<String, u64>,
+    syncs: u64,
+}
+
+impl Figures {
+    /// Of writers that wrote for `seconds`.
+    pub fn of(reports: &[Report], seconds: f64) -> Self {
+        let mut waits_us = BTreeMap::new();
+        let mut errors = BTreeMap::new();
+        for report in reports {
+            for (wait_us, count) in &report.waits_us {
+                *waits_us.entry(*wait_us).or_default() += count;
+            }
+            for (kind, count) in &report.errors {
+                *errors.entry(kind.clone()).or_default() += count;
+            }
+        }
+        let sum = |figure: fn(&Report) -> u64| reports.iter().map(figure).sum::<u64>();
+        let longest_us = reports.iter().map(|report| report.longest_us).max().unwrap_or(0);
+        Self {
+            acknowledged: sum(|report| report.acknowledged),
+            commits_per_s: sum(|report| report.acknowledged_in_time) as f64 / seconds,
+            p50_s: quantile_s(&waits_us, 0.5),
+            p99_s: quantile_s(&waits_us, 0.99),
+            longest_s: longest_us as f64 / 1e6,
+            errors,
+            syncs: sum(|report| report.syncs),
+        }
+    }
+}
+
+/// The wait within which a share of all ended; zero if there was none.
+fn quantile_s(waits_us: &BTreeMap<u64, u64>, share: f64) -> f64 {
+    let all: u64 = waits_us.values().sum();
+    let mut passed = 0;
+    let wait_us = waits_us.iter().find(|(_, count)| {
+        passed += **count;
+        passed as f64 >= share * all as f64
+    });
+    wait_us.map_or(0.0, |(wait_us, _)| *wait_us as f64 / 1e6)
+}
 
 /// One engine's result.
 pub struct Verdict {
@@ -66,11 +115,11 @@ impl Verdict {
                 let sign = if *stored == figures.acknowledged { "=" } else { "≠" };
                 row.extend([
                     figure::whole(figures.commits_per_s as u64),
-                    figure::time(figures.p50_ms / 1e3),
-                    figure::time(figures.p99_ms / 1e3),
-                    figure::time(figures.max_ms / 1e3),
+                    figure::time(figures.p50_s),
+                    figure::time(figures.p99_s),
+                    figure::time(figures.longest_s),
                     figure::whole(figures.errors.values().sum()),
-                    figures.syncs.map_or("-".to_owned(), figure::whole),
+                    figure::whole(figures.syncs),
                     format!(
                         "{} {sign} {}",
                         figure::whole(*stored),
@@ -86,7 +135,16 @@ impl Verdict {
 
 /// The table of both engines.
 pub fn table(verdicts: &[Verdict]) -> Table {
-    let mut table = empty(&HEADERS, 1);
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_style(TableComponent::HeaderLines, '─').set_header(HEADERS);
+    table
+        .column_iter_mut()
+        .skip(1)
+        .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    if let Some(column) = table.column_mut(0) {
+        // The table starts at the left margin, like the text around it.
+        column.set_padding((0, 1));
+    }
     table.add_rows(verdicts.iter().map(Verdict::row));
     table
 }
@@ -119,8 +177,8 @@ pub fn remarks(verdicts: &[Verdict]) -> Vec<String> {
             manyhands.title,
             figure::ratio(ours.commits_per_s / theirs.commits_per_s),
             stock.title,
-            figure::time(ours.max_ms / 1e3),
-            figure::time(theirs.max_ms / 1e3),
+            figure::time(ours.longest_s),
+            figure::time(theirs.longest_s),
         ));
     }
     remarks
@@ -128,31 +186,31 @@ pub fn remarks(verdicts: &[Verdict]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::bench::{
-        job::{Report, Task},
-        latency::Latency,
-        measurement::figures,
-    };
 
     fn ran(title: &'static str, commits: u64, wait_ms: u64, stored: u64) -> Verdict {
-        let mut latency = Latency::new();
-        latency.record(Duration::from_millis(wait_ms));
         let report = Report {
             acknowledged: commits,
             acknowledged_in_time: commits,
-            latency,
-            served: vec![commits],
-            elapsed_s: 5.0,
-            cpu_s: 1.0,
-            rss_peak_bytes: 1,
-            syncs: Some(1_000),
+            waits_us: BTreeMap::from([(1_000 * wait_ms, 1)]),
+            longest_us: 1_000 * wait_ms,
+            syncs: 1_000,
             ..Report::default()
         };
-        let task = Task::Insert { threads: 1, value_bytes: 1, seconds: 5.0, rate: None };
-        Verdict::of(title, figures(&task, &[report]), stored, "ok".to_owned())
+        Verdict::of(title, Figures::of(&[report], 5.0), stored, "ok".to_owned())
+    }
+
+    /// Half of the waits, and 99 of 100, over all writers together.
+    #[test]
+    fn shares_of_the_waits() {
+        let report = |waits_us: &[(u64, u64)]| Report {
+            waits_us: waits_us.iter().copied().collect(),
+            ..Report::default()
+        };
+        let figures =
+            Figures::of(&[report(&[(10, 50), (20, 48)]), report(&[(30, 1), (40, 1)])], 1.0);
+        assert_eq!((figures.p50_s, figures.p99_s), (10e-6, 30e-6));
+        assert_eq!(Figures::of(&[], 1.0).p99_s, 0.0);
     }
 
     /// The sentence compares only files that hold what they should.
