@@ -5,7 +5,8 @@
 #     fuzz/run.sh TARGET SECONDS [INPUT...]
 #     fuzz/run.sh all SECONDS
 #
-# With inputs, those are replayed; without, the fuzzer searches, and keeps in corpus/ what reaches new code.
+# With inputs, those are replayed; without, the fuzzer searches, and keeps in corpus/ what reaches new code. It begins with seeds/TARGET, which has an
+# input on each line, in hexadecimal: `xxd -p -c 0 INPUT >> seeds/TARGET` keeps one.
 # SANITIZER=address instruments SQLite, too: what is read or written outside its memory is found at once, at a part of
 # the speed.
 set -eu
@@ -30,12 +31,20 @@ build() {
     RUSTFLAGS="$flags" "${CARGO:-cargo}" build --locked --release --target "$triple" --target-dir "$directory" --bins
 }
 
+# Each line of hexadecimal digits becomes a file.
+unpack() {
+    python3 -c 'import pathlib, sys
+for number, line in enumerate(sys.stdin):
+    pathlib.Path(sys.argv[1], str(number)).write_bytes(bytes.fromhex(line))' "$1"
+}
+
 run() {
     target=$1
     shift
-    mkdir -p "corpus/$target" "seeds/$target" "artifacts/$target"
+    mkdir -p "corpus/$target" "$TMPDIR/seeds/$target" "artifacts/$target"
     if [ $# -eq 0 ]; then
-        set -- "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
+        [ ! -e "seeds/$target" ] || unpack < "seeds/$target" "$TMPDIR/seeds/$target"
+        set -- "corpus/$target" "$TMPDIR/seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
         [ ! -e "dictionaries/$target" ] || set -- "$@" -dict="dictionaries/$target"
     fi
     # Longer than a leader gives to the requests of one round, on a machine that has others to serve. What stays open

@@ -63,12 +63,16 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// Inputs of a fuzz target that are kept with the sources.
+/// Inputs of a fuzz target that are kept with the sources, a line of hexadecimal digits each.
 #[cfg(test)]
 pub(crate) fn seeds(target: &str) -> Vec<Vec<u8>> {
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let files = std::fs::read_dir(seeds.join(target)).expect("the target has seeds");
-    files.map(|file| std::fs::read(file.expect("an entry").path()).expect("a file")).collect()
+    let lines = std::fs::read_to_string(seeds.join(target)).expect("the target has seeds");
+    let byte = |digits: &[u8]| {
+        let digits = std::str::from_utf8(digits).expect("ASCII");
+        u8::from_str_radix(digits, 16).expect("two hexadecimal digits")
+    };
+    lines.lines().map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
 /// Calls `act` with `rounds` runs of up to `bytes_max` bytes, out of one seed: MANYHANDS_SEED, or always the
