@@ -230,7 +230,7 @@ keep: prepare-report
 # ends this one, by Ctrl-C or otherwise, costs one slice. Fails when there is a finding of this commit.
 campaign: setup
 	$(CARGO) build --locked --release -p manyhands-reliability
-	target/release/reliability campaign --results $(FIGURES) --page $(CAMPAIGN_PAGE) $(CAMPAIGN_SECONDS:%=--seconds %)
+	python3 reliability/campaign.py --results $(FIGURES) --page $(CAMPAIGN_PAGE) $(CAMPAIGN_SECONDS:%=--seconds %)
 
 # The peers' lints and tests. Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole,
 # with Turso in it, whenever a line changes.
@@ -238,11 +238,11 @@ check-bench: peer-packages
 	$(CARGO) clippy --locked -p manyhands-bench --all-targets --features peers -- -D warnings
 	$(CARGO) test --locked -p manyhands-bench --features peers
 
-# Python's part of the measurements: lints, types, tests.
+# Python's part of the measurements and campaigns: lints, types, tests.
 check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py docs/benchmarks
-	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py docs/benchmarks reliability
+	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../../reliability/campaign.py
 	cd bench/report && ../../.venv/bin/python -m pytest -q
 
 # With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.

@@ -1,7 +1,6 @@
 //! The campaigns, and what they share: a crew of writers on one file, and the report.
 
 pub mod black_box;
-pub mod column;
 pub mod contract;
 mod crew;
 pub mod environment;
@@ -37,7 +36,7 @@ use crate::preload::Preload;
 use crate::worker::{self, Act};
 pub use contract::{HOT_ROWS, PARENTS, TABLES};
 pub use crew::log_path;
-pub use place::{memory_directory, place};
+pub use place::{end_with_stdin, memory_directory, place};
 
 /// How long a writer may take to open the database.
 pub const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -186,4 +185,32 @@ pub fn median_and_max(mut figures: Vec<f64>) -> (f64, f64) {
     figures.sort_by(f64::total_cmp);
     let median = figures.get(figures.len() / 2).copied().unwrap_or(0.0);
     (median, figures.last().copied().unwrap_or(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The long column is a script: it has to know how many cases there are, and what each fuzz target counts.
+    #[test]
+    fn the_column_has_all_of_them() {
+        let script = include_str!("../campaign.py");
+        let numbers = [
+            ("planted", "planted", planted::count()),
+            ("planted-images", "planted", images::planted_count()),
+            ("planted-bugs", "planted", planted_bugs::count()),
+            ("full --rounds 0 --pages 0", "bytes", full::BYTES),
+            ("model --set large", "instances", crate::model::instances::LARGE.len() as u64),
+        ];
+        for (words, figure, number) in numbers {
+            let entry = format!("Entry(\"{words}\", {{\"{figure}\": {number}}}");
+            assert!(script.contains(&entry), "{entry}");
+        }
+        let manifest = include_str!("../../fuzz/Cargo.toml");
+        let names = manifest.lines().filter_map(|line| line.strip_prefix("name = "));
+        // The first one is the package's.
+        let names: Vec<&str> = names.skip(1).collect();
+        let targets = format!("for target in ({})", names.join(", "));
+        assert!(script.contains(&targets), "{targets}");
+    }
 }

@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "reliability", version, about)]
 struct CommandLine {
-    /// A slice of a campaign: ends when its stdin does.
+    /// A slice of the long column (`campaign.py`): ends when its stdin does.
     #[arg(long, hide = true)]
     slice: bool,
     #[command(subcommand)]
@@ -40,8 +40,6 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All of them, in slices, until each has the number of the long column; goes on where it ended.
-    Campaign(campaign::column::Arguments),
     /// Eight processes write; one or more are killed; nothing is lost, nothing is there twice.
     Kill(campaign::kill::Arguments),
     /// Spoils a good round in every known way: the checker must see each.
@@ -88,10 +86,9 @@ enum Command {
 fn main() -> ExitCode {
     let CommandLine { slice, command } = CommandLine::parse();
     if slice {
-        campaign::column::end_with_stdin();
+        campaign::end_with_stdin();
     }
     let outcome = match command {
-        Command::Campaign(arguments) => campaign::column::run(&arguments),
         Command::Kill(arguments) => campaign::kill::run(&arguments),
         Command::Planted(arguments) => campaign::planted::run(&arguments),
         Command::PlantedBugs(arguments) => campaign::planted_bugs::run(&arguments),

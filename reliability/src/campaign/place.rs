@@ -1,11 +1,13 @@
 //! Where campaigns work: directories that go away by themselves, and what remains of them when their process was
 //! killed.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 use tempfile::TempDir;
 
 /// How often a directory is removed in which others may still write.
@@ -49,9 +51,21 @@ pub fn keep(directory: TempDir) -> PathBuf {
     if std::fs::rename(&path, &kept).is_ok() { kept } else { path }
 }
 
-/// Takes away what a process has left that could not do it: its directories, and the file systems in them.
-pub fn clear(process: u32) {
-    let prefix = prefix(process);
+/// From now on the end of stdin, that is of the script that started this process, ends it, with its processes and directories.
+pub fn end_with_stdin() {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        clear();
+        if getpgrp() == getpid() {
+            let _ = kill_process_group(getpgrp(), Signal::KILL);
+        }
+        std::process::exit(2);
+    });
+}
+
+/// Takes away the directories of this process, and the file systems in them.
+fn clear() {
+    let prefix = prefix(std::process::id());
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     for parent in [&std::env::temp_dir(), Path::new(MEMORY)] {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();

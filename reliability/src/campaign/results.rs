@@ -1,8 +1,7 @@
-//! What a run of a campaign has counted: one JSON object for each line of a file that only grows. `reliability
-//! campaign` goes on where these lines end, and its page is made of them.
+//! What a run of a campaign has counted: one JSON object for each line of a file that only grows. The long
+//! column (`campaign.py`) goes on where these lines end, and its page is made of them.
 //!
-//! A line is written at once and whole, when the run is over: a run that breaks off has none. What is no
-//! [`Run`], lines of earlier versions among it, readers pass over.
+//! A line is written at once and whole, when the run is over: a run that breaks off has none.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,36 +11,36 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A run of a campaign.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Run {
-    pub campaign: String,
+#[derive(Serialize)]
+struct Run<'a> {
+    campaign: &'a str,
     /// The words after the program's name, without `--json`.
-    pub command: String,
-    pub seed: u64,
+    command: String,
+    seed: u64,
     /// Of the program, if the environment variable `MANYHANDS_COMMIT` tells it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
     /// Processor, how many, and kernel.
-    pub machine: String,
+    machine: String,
     /// When it ended.
-    pub unix_s: u64,
-    pub seconds: f64,
+    unix_s: u64,
+    seconds: f64,
     /// Its first round, recording or case, and where a later run goes on.
-    pub from: u64,
-    pub next: u64,
-    pub figures: BTreeMap<String, u64>,
-    pub findings: Vec<Finding>,
+    from: u64,
+    next: u64,
+    figures: BTreeMap<String, u64>,
+    findings: Vec<Finding>,
 }
 
 /// Something that must not be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    pub what: String,
+#[derive(Serialize)]
+struct Finding {
+    what: String,
     /// The words that replay it, after the program's name.
-    pub replay: String,
+    replay: String,
 }
 
 /// What was found since this program began.
@@ -65,54 +64,26 @@ pub fn append(
     let Some(file) = file else { return Ok(()) };
     let findings = FINDINGS.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
     let run = Run {
-        campaign: campaign.to_owned(),
+        campaign,
         command: command(),
+        seed,
+        commit: commit(),
+        machine: machine(),
+        unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs()),
+        seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+        from: places.start,
+        next: places.end,
         figures: figures.into_iter().map(|(name, figure)| (name.into(), figure)).collect(),
         findings,
-        ..Run::empty(seed, began, places)
     };
-    run.append(file)
-}
-
-impl Run {
-    /// Of this moment, machine and commit, without figures.
-    pub fn empty(seed: u64, began: Instant, places: Range<u64>) -> Run {
-        Run {
-            campaign: String::new(),
-            command: String::new(),
-            seed,
-            commit: commit(),
-            machine: machine(),
-            unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs()),
-            seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
-            from: places.start,
-            next: places.end,
-            figures: BTreeMap::new(),
-            findings: Vec::new(),
-        }
-    }
-
-    pub fn append(&self, file: &Path) -> Result<()> {
-        let line = serde_json::to_string(self).context("make a line of figures")? + "\n";
-        let mut options = std::fs::OpenOptions::new();
-        let opened = options.create(true).append(true).open(file);
-        let mut opened = opened.with_context(|| format!("open {}", file.display()))?;
-        opened.write_all(line.as_bytes()).with_context(|| format!("write {}", file.display()))
-    }
-}
-
-/// All runs that a file tells of; none when there is no file.
-pub fn read(file: &Path) -> Result<Vec<Run>> {
-    if !file.exists() {
-        return Ok(Vec::new());
-    }
-    let text = std::fs::read(file).with_context(|| format!("read {}", file.display()))?;
-    let text = String::from_utf8_lossy(&text);
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    let line = serde_json::to_string(&run).context("make a line of figures")? + "\n";
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    let mut opened = opened.with_context(|| format!("open {}", file.display()))?;
+    opened.write_all(line.as_bytes()).with_context(|| format!("write {}", file.display()))
 }
 
 /// Which commit this program is.
-pub fn commit() -> Option<String> {
+fn commit() -> Option<String> {
     std::env::var("MANYHANDS_COMMIT").ok().filter(|commit| !commit.is_empty())
 }
 

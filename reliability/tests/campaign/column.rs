@@ -39,8 +39,9 @@ impl Column {
     }
 
     fn start(&self, words: &[&str], commit: &str, planted: Option<&str>) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_reliability"));
-        command.arg("campaign").args(words);
+        let mut command = Command::new("python3");
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/campaign.py")).args(words);
+        command.arg("--program").arg(env!("CARGO_BIN_EXE_reliability"));
         command.arg("--results").arg(self.path("results")).arg("--page").arg(self.path("page.md"));
         command.env("TMPDIR", self.path("places")).env("MANYHANDS_COMMIT", commit);
         command.env_remove("MANYHANDS_PLANTED").envs(planted.map(|bug| ("MANYHANDS_PLANTED", bug)));
