@@ -161,6 +161,7 @@ bench: build-bench build-reliability develop-python
 	$(MEASURE) threads-alone threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands,stock
 	$(MEASURE) threads-normal threads --threads 1 --seconds 0.4 --repeat 25 --engines manyhands-normal,stock-normal
 	$(MEASURE) threads-at-a-rate threads --threads 64 --rate 4000 --seconds 1.5 --engines manyhands,stock
+	$(MEASURE) threads-slow-disk threads --threads 1,64 --sync-us 1000 --seconds 0.8 --engines manyhands,stock
 	$(MEASURE) clients clients --processes 1,8 --clients 1000 --seconds 1 --engines manyhands,stock-normal,postgres
 	$(MEASURE) claim claim --threads 64 --processes 8 --jobs 2000 --engines manyhands,stock,postgres-read-committed
 	$(MEASURE) counter counter --threads 1,64 --seconds 0.6 --engines manyhands,stock,stock-mutex,turso,postgres-read-committed
@@ -168,6 +169,7 @@ bench: build-bench build-reliability develop-python
 	$(MEASURE) think think --threads 8,16 --think-us 0,1000 --seconds 0.6 --engines manyhands,stock,turso,postgres,postgres-pipelined
 	$(MEASURE) transfer transfer --seconds 0.6 --engines manyhands,stock,stock-deferred,turso,postgres
 	$(MEASURE) orm orm --seconds 0.6 --engines manyhands,stock,stock-deferred,turso,postgres
+	$(MEASURE) orm-slow-disk orm --sync-us 1000 --seconds 0.6 --engines manyhands,manyhands-immediate,stock
 	$(MEASURE) mixed mixed --seconds 1 --long-seconds 2 --engines manyhands,stock
 	$(MEASURE) endless-reader endless-reader --seconds 2 --engines manyhands,manyhands-wal-limit,stock,turso
 	$(MEASURE) web web --clients 4,16 --seconds 0.7 --python .venv/bin/python --engines manyhands,stock
@@ -185,6 +187,7 @@ bench-full: build-bench build-reliability develop-python
 	$(MEASURE) threads-alone threads --threads 1 --repeat 25 $(CELL_SECONDS:%=--seconds %) --engines manyhands,stock
 	$(MEASURE) threads-normal threads $(AT_LENGTH) --engines manyhands-normal,stock-normal,stock-mutex-normal
 	$(MEASURE) threads-at-a-rate threads --threads 64 --rate 4000 $(AT_LENGTH)
+	$(MEASURE) threads-slow-disk threads --threads 1,64 --sync-us 1000 $(AT_LENGTH) --engines manyhands,stock,stock-mutex,turso,postgres
 	$(MEASURE) clients clients $(AT_LENGTH) --engines manyhands,stock,stock-normal,postgres
 	$(MEASURE) claim claim --jobs $(JOBS) --repeat $(REPEAT)
 	$(MEASURE) counter counter $(AT_LENGTH) --engines manyhands,stock,stock-mutex,stock-normal,turso,postgres,postgres-read-committed
@@ -192,6 +195,7 @@ bench-full: build-bench build-reliability develop-python
 	$(MEASURE) think think $(AT_LENGTH) --engines $(EVERYBODY),postgres-pipelined
 	$(MEASURE) transfer transfer $(AT_LENGTH) --engines $(EVERYBODY)
 	$(MEASURE) orm orm $(AT_LENGTH) --engines $(EVERYBODY)
+	$(MEASURE) orm-slow-disk orm --sync-us 1000 $(AT_LENGTH) --engines $(EVERYBODY)
 	$(MEASURE) mixed mixed --repeat $(REPEAT) $(CELL_SECONDS:%=--long-seconds %)
 	$(MEASURE) endless-reader endless-reader $(AT_LENGTH)
 	$(MEASURE) web web --python .venv/bin/python $(AT_LENGTH)

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import textwrap
 from pathlib import Path
 
-from measurements import OVERHEAD, Run, load, read
+from measurements import OVERHEAD, Run, circumstances, load, read
 from memory import load_memory
 from overhead import load_overhead, read_overhead, text_overhead
 from tables import NOTE, notes, text_table
@@ -25,7 +26,7 @@ def show(file: Path) -> int:
         print(text_overhead(read_overhead(lines)))
         return 0
     run = read(file.stem, lines)
-    print(text_table(run))
+    print(f"{run.name}: {circumstances([run.circumstances])}\n\n{text_table(run)}")
     print("", *notes(run), textwrap.fill(NOTE, 120), sep="\n")
     return int(any(series.withheld for series in run.series))
 
@@ -59,6 +60,8 @@ def main() -> int:
     parser.add_argument("what", type=Path, help="a file of JSON lines, - for stdin, or a folder with one file for each workload")
     parser.add_argument("--into", type=Path, help="where the pictures and the page go, if not into the folder")
     arguments = parser.parse_args()
+    # Whoever reads only the first lines is no error.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     what: Path = arguments.what
     try:
         return draw(what, arguments.into or what) if what.is_dir() else show(what)

@@ -179,3 +179,18 @@ def read(name: str, lines: Iterable[str]) -> Run:
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError(f"{name}, line {number}: not a line of the benchmark: {error!r}") from error
     return Run(name, list(series.values()), circumstances)
+
+
+def circumstances(all_of_them: list[dict[str, Any]]) -> str:
+    """Machine, programs and commits, each that there is."""
+
+    def each(write: str) -> str:
+        return " and ".join(dict.fromkeys(write.format_map(it) for it in all_of_them))
+
+    programs: dict[str, None] = {}
+    for it in all_of_them:
+        older = [f"Manyhands {it['manyhands']}", f"SQLite {it['sqlite']}"]
+        programs |= dict.fromkeys([*older, *it.get("engines", {}).values()])
+    slower = " and ".join(dict.fromkeys(f"{it['sync_us']:,} us more for each sync" for it in all_of_them if it.get("sync_us")))
+    where = ", ".join(filter(None, [each("{machine}, {cores} cores, {file_system}, Linux {kernel}"), slower]))
+    return f"{where}; {', '.join(programs)}; commit {each('{commit}')} of Manyhands."

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import html
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 import memory
 import overhead
-from measurements import MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run
+from measurements import MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run, circumstances
 from memory import Memory
 from overhead import Overhead
 from tables import NOTE, html_table, notes
@@ -60,19 +60,6 @@ def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: 
     if kept:
         parts.append(memory_section(kept))
     return "\n".join(parts) + "\n"
-
-
-def circumstances(all_of_them: list[dict[str, Any]]) -> str:
-    """Machine, programs and commits, each that there is."""
-
-    def each(write: str) -> str:
-        return " and ".join(dict.fromkeys(write.format_map(it) for it in all_of_them))
-
-    programs: dict[str, None] = {}
-    for it in all_of_them:
-        older = [f"Manyhands {it['manyhands']}", f"SQLite {it['sqlite']}"]
-        programs |= dict.fromkeys([*older, *it.get("engines", {}).values()])
-    return f"{each('{machine}, {cores} cores, {file_system}, Linux {kernel}')}; {', '.join(programs)}; commit {each('{commit}')} of Manyhands."
 
 
 def engines_table(runs: list[Run]) -> str:

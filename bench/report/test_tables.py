@@ -13,6 +13,7 @@ from measurements import OPERATIONS_LEAST, Run, read
 from tables import html_table, notes, rows, text_table
 
 REPORT = Path(__file__).parent
+WHERE = {"machine": "Fast", "cores": 2, "file_system": "ext4", "kernel": "6", "manyhands": "0", "sqlite": "0", "commit": "abc", "sync_us": 1000}
 
 
 def line(engine: str, commits: float, task: dict[str, Any] | None = None, label: str = "2 writers", check: str = "ok", **figures: Any) -> str:
@@ -27,7 +28,7 @@ def line(engine: str, commits: float, task: dict[str, Any] | None = None, label:
         "engine": engine,
         "figures": waits | all_figures | figures if check == "ok" else None,
         "check": check,
-        "circumstances": {"manyhands": "0", "sqlite": "0", "left_out": {"turso": "only one process can have the file"}},
+        "circumstances": WHERE | {"left_out": {"turso": "only one process can have the file"}},
     }
     return json.dumps(row)
 
@@ -127,3 +128,4 @@ def test_the_program_reads_what_the_benchmark_writes() -> None:
         done = subprocess.run(command, input=line("stock", 100, check=check), text=True, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
         assert "2 writers" in done.stdout
+        assert "Fast, 2 cores, ext4, Linux 6, 1,000 us more for each sync; " in done.stdout

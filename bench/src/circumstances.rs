@@ -22,6 +22,9 @@ pub struct Circumstances {
     pub kernel: String,
     /// Where the database files lie.
     pub file_system: String,
+    /// Microseconds that each sync takes longer than the disk needs.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sync_us: u64,
     /// Version of Manyhands.
     pub manyhands: String,
     /// The commit, if the environment variable `MANYHANDS_COMMIT` tells it.
@@ -37,8 +40,8 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Of databases in `directory`.
-    pub fn in_directory(directory: &Path) -> Result<Self> {
+    /// Of databases in `directory`, whose syncs take `sync_us` longer.
+    pub fn in_directory(directory: &Path, sync_us: u64) -> Result<Self> {
         let file_system = rustix::fs::statfs(directory).context("which file system is it?")?;
         let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -48,6 +51,7 @@ impl Circumstances {
             cores: std::thread::available_parallelism()?.get(),
             kernel: kernel.trim().to_owned(),
             file_system: file_system_name(file_system.f_type as u64).to_owned(),
+            sync_us,
             manyhands: env!("CARGO_PKG_VERSION").to_owned(),
             commit: std::env::var("MANYHANDS_COMMIT").ok(),
             sqlite: rusqlite::version().to_owned(),
@@ -66,7 +70,12 @@ impl Circumstances {
                 .chain(self.engines.values().cloned())
                 .collect();
         let programs: Vec<String> = programs.into_iter().collect();
-        format!("{machine}, {cores} cores, Linux {kernel}, {file_system}; {}", programs.join(", "))
+        let slower = match self.sync_us {
+            0 => String::new(),
+            sync_us => format!(", {sync_us} us more for each sync"),
+        };
+        let programs = programs.join(", ");
+        format!("{machine}, {cores} cores, Linux {kernel}, {file_system}{slower}; {programs}")
     }
 
     /// A reason not to trust the figures, if there is one.
@@ -74,6 +83,10 @@ impl Circumstances {
         (self.file_system == "tmpfs")
             .then_some("this directory lies in memory: a sync costs nothing here. Choose a disk with --directory")
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn processor(cpuinfo: &str) -> Option<&str> {

@@ -73,6 +73,8 @@ mod latency;
 
 mod usage;
 
+mod slow_sync;
+
 mod wal_series;
 
 mod fairness;
@@ -96,6 +98,7 @@ use self::{
     engine::{Engine, Refusal},
     engines::Engines,
     measurement::{Cell, Measurement, measure},
+    slow_sync::SlowSync,
     workload::{Demand, Workload},
 };
 
@@ -114,6 +117,9 @@ struct Arguments {
     /// How often each measurement is repeated.
     #[arg(long, default_value_t = 3)]
     repeat: usize,
+    /// Microseconds that each sync of every engine takes longer: 1000 is a cloud volume.
+    #[arg(long, default_value_t = 0)]
+    sync_us: u64,
     /// Where the database files are created; it must be on the disk that you want to measure.
     #[arg(long, default_value = ".")]
     directory: PathBuf,
@@ -144,7 +150,8 @@ fn from_command_line(engines: &Engines) -> Arguments {
 
 /// Runs a workload. The exit code is 1 if any check failed.
 fn run(arguments: &Arguments, engines: &Engines) -> Result<ExitCode> {
-    let mut circumstances = Circumstances::in_directory(&arguments.directory)?;
+    let _slow_sync = SlowSync::begin(arguments.sync_us)?;
+    let mut circumstances = Circumstances::in_directory(&arguments.directory, arguments.sync_us)?;
     let plan = Plan::from_arguments(arguments, engines, &mut circumstances)?;
     eprintln!("{}: {}", plan.workload.name(), circumstances.headline());
     if let Some(warning) = circumstances.warning() {

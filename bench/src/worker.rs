@@ -15,7 +15,7 @@ use super::{
     clients, closed_loop,
     engines::Engines,
     job::{Job, Message, Task},
-    physics, storm, web,
+    physics, slow_sync, storm, web,
 };
 
 /// What the command calls a worker with.
@@ -28,6 +28,7 @@ const ABANDONED: i32 = 3;
 pub fn run(job: &str, engines: &Engines) -> Result<ExitCode> {
     let job: Job = serde_json::from_str(job).context("a worker is started by the command only")?;
     let engine = engines.find(&job.engine)?;
+    slow_sync::join();
     let outcome = match job.task {
         Task::Insert { .. }
         | Task::Count { .. }

@@ -83,6 +83,14 @@ fn each_commit_is_durable() {
     }
 }
 
+/// A slower disk is slower for them, too: PostgreSQL's server syncs, and Turso in the workers.
+#[test]
+fn syncs_that_take_longer() {
+    for line in check(&["threads", "--threads", "1", "--sync-us", "20000"], PEERS) {
+        assert!(line["figures"]["p50_ms"].as_f64() >= Some(20.0), "{line}");
+    }
+}
+
 /// The other workloads of one process; what conflicts is run again by the client, and counted.
 #[test]
 fn transactions() {

@@ -112,3 +112,43 @@ fn a_mutex_cannot_order_processes() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("a mutex of the application cannot order processes"), "{stderr}");
 }
+
+/// What every sync of the named engines took, in milliseconds: half of the commits took so long at least.
+fn half_of_the_waits_ms(arguments: &[&str], lines: usize) -> Vec<f64> {
+    let arguments = [arguments, &["--repeat", "1", "--sync-us", "20000"]].concat();
+    let lines = measured(&arguments, lines);
+    assert!(lines.iter().all(|line| line["circumstances"]["sync_us"] == 20_000));
+    lines.iter().filter_map(|line| line["figures"]["p50_ms"].as_f64()).collect()
+}
+
+/// A slower disk is slower for Rust and for Python, for Manyhands and for stock SQLite, and for nobody else.
+#[test]
+fn syncs_that_take_longer() {
+    for (arguments, lines) in [
+        (&["threads", "--threads", "1", "--engines", "manyhands,stock"][..], 2),
+        (&["storm", "--processes", "1", "--rounds", "5", "--engines", "stock"], 1),
+        (
+            &[
+                "storm",
+                "--client",
+                "python",
+                "--processes",
+                "1",
+                "--rounds",
+                "5",
+                "--engines",
+                "stock",
+            ],
+            1,
+        ),
+    ] {
+        let waits = half_of_the_waits_ms(arguments, lines);
+        assert!(
+            waits.len() == lines && waits.iter().all(|ms| *ms >= 20.0),
+            "{arguments:?} {waits:?}"
+        );
+    }
+    let normal = ["threads", "--threads", "1", "--engines", "stock-normal"];
+    let waits = half_of_the_waits_ms(&normal, 1);
+    assert!(waits[0] < 20.0, "a commit at NORMAL has no sync: {waits:?}");
+}

@@ -5,12 +5,16 @@
 //! SQLite copies that were compiled into the program call these. For benchmarks: the peers are
 //! counted the same way.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use crate::vfs::FRAME_HEADER_BYTES;
 
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 static WAL_FRAMES: AtomicU64 = AtomicU64::new(0);
+static WAIT_NS: AtomicU64 = AtomicU64::new(0);
 
 /// How many calls of `fdatasync` and `fsync` this process has made.
 pub fn syncs() -> u64 {
@@ -22,6 +26,11 @@ pub fn wal_frames() -> u64 {
     WAL_FRAMES.load(Ordering::Relaxed)
 }
 
+/// From now on each `fdatasync` and `fsync` of this process waits so long before it begins: a slower disk.
+pub fn wait_before_syncs(wait: Duration) {
+    WAIT_NS.store(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
 /// A frame is about to be written together with others.
 pub(crate) fn note_frame() {
     WAL_FRAMES.fetch_add(1, Ordering::Relaxed);
@@ -29,6 +38,10 @@ pub(crate) fn note_frame() {
 
 fn counted(number: libc::c_long, descriptor: libc::c_int) -> libc::c_int {
     SYNCS.fetch_add(1, Ordering::Relaxed);
+    let wait_ns = WAIT_NS.load(Ordering::Relaxed);
+    if wait_ns > 0 {
+        std::thread::sleep(Duration::from_nanos(wait_ns));
+    }
     // SAFETY: both system calls take a descriptor and touch no memory.
     unsafe { libc::syscall(number, descriptor) as libc::c_int }
 }
