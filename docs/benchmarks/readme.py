@@ -1,9 +1,10 @@
-"""Writes the table and the pictures of README.md, and the targets of docs/benchmarks/README.md, from the JSON lines of each machine.
+"""Writes the figures of README.md, and the tables of docs/benchmarks/README.md, from the JSON lines of each machine.
 
 `--check` only compares.
 """
 
 import json
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -36,6 +37,26 @@ SHOWN = {
         "100 accounts, 200 us busy, 8 threads",
     ],
 }
+# The rows of README.md: what gains most and least, and what loses.
+README_ROWS = [
+    ("threads", "1 thread"),
+    ("threads", "64 threads"),
+    ("orm", "8 threads"),
+    ("think", "no think, 8 threads"),
+    ("storm-python", "1000 Python processes"),
+]
+README_NAMES = {
+    "think": "transactions of 100 inserts: {}",
+    "storm-python": "{}, each writes 20 rows and pauses between them",
+}
+# A hot counter, which all engines were measured with: the columns of README.md's comparison.
+PEERS = {
+    "manyhands": "Manyhands",
+    "stock": "stock SQLite",
+    "stock-mutex": "SQLite, one writer behind a mutex",
+    "turso": "Turso, MVCC",
+    "postgres-read-committed": "PostgreSQL, read committed",
+}
 NAMES = {
     "threads": "{}, 1 KB inserts",
     "counter": "{} on 4 rows",
@@ -64,18 +85,49 @@ def machine(folder: Path) -> str:
     return f"{name}, a sync in {statistics.median(row['figures']['p50_ms'] * 1000 for row in rows):.0f} us"
 
 
+def runs_of(folder: Path, workload: str, label: str, engine: str) -> list[dict]:
+    """What an engine's runs measured; one without a figure has failed its check."""
+    rows = [row for row in lines_of(folder, workload) if row["cell"]["label"] == label and row["engine"] == engine]
+    return [row["figures"] for row in rows if row["figures"]]
+
+
 def figures(folder: Path, workload: str, label: str) -> tuple[list[dict], list[dict]]:
-    """Manyhands' runs and stock SQLite's; one without a figure has failed its check."""
-    rows = [row for row in lines_of(folder, workload) if row["cell"]["label"] == label and row["figures"]]
-    return tuple([row["figures"] for row in rows if row["engine"] == engine] for engine in ("manyhands", "stock"))
+    """Manyhands' runs and stock SQLite's."""
+    return runs_of(folder, workload, label, "manyhands"), runs_of(folder, workload, label, "stock")
+
+
+def short_table() -> str:
+    """README.md's figures: how many times stock SQLite's commits, and what 99 of 100 commits wait at most, here and there."""
+    columns = "".join(f" {machine(folder)} | p99, and stock SQLite's |" for folder in machines())
+    lines = [f"| load |{columns}", f"|---|{'---|' * 2 * len(machines())}"]
+    for workload, label in README_ROWS:
+        name = README_NAMES.get(workload, NAMES[workload]).format(label)
+        lines.append(f"| {name} | {' | '.join(short_cell(*figures(folder, workload, label)) for folder in machines())} |")
+    return "\n".join(lines)
+
+
+def short_cell(ours: list[dict], stock: list[dict]) -> str:
+    """Two columns of it."""
+    ratio = statistics.median(ratios(ours, stock))
+    return f"**{ratio:.1f}x** ({rate(ours)}/s) | {wait(ours, 'p99_ms')}, {wait(stock, 'p99_ms')}"
+
+
+def peers() -> str:
+    """The same hot counter with every engine: commits/s, p99 and the longest wait."""
+    lines = [
+        "| 64 writers add to 4 rows | commits/s | p99 | longest wait |",
+        "|---|---|---|---|",
+    ]
+    folder = machines()[0]
+    for engine, name in PEERS.items():
+        runs = runs_of(folder, "counter", "64 writers", engine)
+        lines.append(f"| {name} | {rate(runs)} | {wait(runs, 'p99_ms')} | {wait(runs, 'max_ms')} |")
+    return "\n".join(lines)
 
 
 def table() -> str:
     columns = "".join(f" {machine(folder)} | x stock |" for folder in machines())
-    links = ", ".join(f"[{folder.name}](docs/benchmarks/{folder.name})" for folder in machines())
     lines = [
-        f"From {links}: Manyhands' commits/s and stock SQLite's, below them the longest waits.",
-        "",
         f"| load |{columns}",
         f"|---|{'---|' * 2 * len(machines())}",
     ]
@@ -91,11 +143,11 @@ def cell(ours: list[dict], stock: list[dict]) -> str:
     """Two columns of the table."""
     if not ours or not stock:
         return "|"
-    ratios = [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
-    ratio = f"**{statistics.median(ratios):.1f}x** ({min(ratios):.1f} to {max(ratios):.1f})"
+    found = ratios(ours, stock)
+    ratio = f"**{statistics.median(found):.1f}x** ({min(found):.1f} to {max(found):.1f})"
     errors = statistics.median(sum(run["errors"].values()) for run in stock)
     failed = f", {errors:.0f} errors" if errors else ""
-    waits = f"{longest(ours)}, {longest(stock)}{failed}"
+    waits = f"{wait(ours, 'max_ms')}, {wait(stock, 'max_ms')}{failed}"
     return f"{rate(ours)}, {rate(stock)}<br>{waits} | {ratio}"
 
 
@@ -112,8 +164,12 @@ def rate(runs: list[dict]) -> str:
     return f"{statistics.median(run['commits_per_s'] for run in runs):,.0f}"
 
 
-def longest(runs: list[dict]) -> str:
-    milliseconds = statistics.median(run["max_ms"] for run in runs)
+def ratios(ours: list[dict], stock: list[dict]) -> list[float]:
+    return [a["commits_per_s"] / b["commits_per_s"] for a, b in zip(ours, stock)]
+
+
+def wait(runs: list[dict], which: str) -> str:
+    milliseconds = statistics.median(run[which] for run in runs)
     return f"{milliseconds:.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
@@ -139,12 +195,13 @@ def answer(verdict: Optional[Verdict]) -> str:
 
 
 def main() -> int:
-    pages = {ROOT / "README.md": f"{table()}\n\n{pictures()}", HERE / "README.md": targets()}
+    pages = {ROOT / "README.md": [f"{short_table()}\n\n{pictures()}", peers()], HERE / "README.md": [table(), targets()]}
     for page, written in pages.items():
         text = page.read_text()
-        before, rest = text.split(BEGIN)
-        _, after = rest.split(END)
-        wanted = f"{before}{BEGIN}\n{written}\n{END}{after}"
+        parts = re.split(f"{BEGIN}.*?{END}", text, flags=re.DOTALL)
+        assert len(parts) == len(written) + 1, f"{page} has places for {len(parts) - 1} tables, and not for {len(written)}"
+        tables = [f"{BEGIN}\n{it}\n{END}" for it in written] + [""]
+        wanted = "".join(part + it for part, it in zip(parts, tables))
         if "--check" not in sys.argv:
             page.write_text(wanted)
         elif wanted != text:
