@@ -35,8 +35,8 @@ AT_LENGTH = --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
 EVERYBODY = manyhands,manyhands-immediate,stock,stock-deferred,stock-mutex,stock-normal,turso,postgres
 # Followed by the name of the results and the arguments of the benchmark.
 MEASURE = @bench/measure.sh $(RESULTS) $(BENCH)
-# The same of Python's overhead.
-MEASURE_PYTHON = @bench/measure.sh $(RESULTS) .venv/bin/python python-overhead bench/python_overhead.py
+# The same of a program in Python.
+MEASURE_PYTHON = @bench/measure.sh $(RESULTS) .venv/bin/python
 # The same of memory, which another program counts; nothing is timed. MEMORY_WRITES take half a minute at most.
 MEMORY_WRITES = 30000
 MEASURE_MEMORY = @rm -f $(RESULTS)/memory.jsonl; \
@@ -176,7 +176,8 @@ bench: build-bench build-reliability develop-python
 	$(MEASURE) sizes sizes --seconds 1 --repeat 5 --engines manyhands,stock
 	$(MEASURE) storm storm --processes $(STORM) --engines manyhands,stock
 	$(MEASURE) storm-python storm --client python --python .venv/bin/python --processes $(STORM_PYTHON) --engines manyhands,stock
-	$(MEASURE_PYTHON) --repeat 5
+	$(MEASURE_PYTHON) shapes bench/shapes.py --seconds 0.4
+	$(MEASURE_PYTHON) python-overhead bench/python_overhead.py --repeat 5
 	$(MEASURE_MEMORY)
 	$(MEASURE) limits limits --seconds 0.5
 	$(MAKE) finish
@@ -203,7 +204,8 @@ bench-full: build-bench build-reliability develop-python
 	$(MEASURE) storm storm --processes 50,200,500,1000 --rounds $(ROUNDS) --repeat $(REPEAT) --engines manyhands,stock,stock-normal,postgres
 	$(MEASURE) storm-python storm --client python --python .venv/bin/python --processes 50,200,500,1000 --rounds $(ROUNDS) \
 		--repeat $(REPEAT) --engines manyhands,stock,stock-normal
-	$(MEASURE_PYTHON) --repeat $(REPEAT)
+	$(MEASURE_PYTHON) shapes bench/shapes.py $(AT_LENGTH)
+	$(MEASURE_PYTHON) python-overhead bench/python_overhead.py --repeat $(REPEAT)
 	$(MEASURE_MEMORY)
 	$(MEASURE) limits limits $(AT_LENGTH)
 	$(MAKE) finish
@@ -245,9 +247,9 @@ check-bench: peer-packages
 # Python's part of the measurements and campaigns: lints, types, tests.
 check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check --config bench/report/pyproject.toml bench/report bench/python_overhead.py docs/benchmarks reliability
-	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../../reliability/campaign.py
-	cd bench/report && ../../.venv/bin/python -m pytest -q
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability
+	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
+	cd bench/report && ../../.venv/bin/python -m pytest -q . ../test_shapes.py
 
 # With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.
 fuzz: setup

@@ -122,12 +122,6 @@ class Run:
         return any(series.task.get("kind") == "endless-reader" for series in self.series)
 
     @property
-    def versions(self) -> dict[str, str]:
-        """Program and version of each engine; older lines tell two."""
-        older = {OURS: f"Manyhands {self.circumstances['manyhands']}", STOCK: f"SQLite {self.circumstances['sqlite']}"}
-        return older | dict(self.circumstances.get("engines", {}))
-
-    @property
     def left_out(self) -> dict[str, str]:
         """Engines that did not take part, with the reason."""
         return dict(self.circumstances.get("left_out", {}))
@@ -189,7 +183,7 @@ def circumstances(all_of_them: list[dict[str, Any]]) -> str:
 
     programs: dict[str, None] = {}
     for it in all_of_them:
-        older = [f"Manyhands {it['manyhands']}", f"SQLite {it['sqlite']}"]
+        older = [f"{name} {it[key]}" for name, key in (("Manyhands", "manyhands"), ("SQLite", "sqlite")) if key in it]
         programs |= dict.fromkeys([*older, *it.get("engines", {}).values()])
     slower = " and ".join(dict.fromkeys(f"{it['sync_us']:,} us more for each sync" for it in all_of_them if it.get("sync_us")))
     where = ", ".join(filter(None, [each("{machine}, {cores} cores, {file_system}, Linux {kernel}"), slower]))

@@ -28,7 +28,7 @@ class Verdict:
 class Target:
     workload: str
     label: Optional[str]
-    """The line that it is about; `None`: the last."""
+    """The line that it is about; `None`: the last; empty: all of them."""
     text: str
     judge: Callable[[Run, str], Optional[Judged]]
     """`None` where something that it takes was not measured."""
@@ -143,6 +143,20 @@ def longest_wal(series: Series) -> Iterator[int]:
         yield max((bytes_ for _, bytes_, _ in figures["wal"]), default=0)
 
 
+def nowhere_below(least: float) -> Callable[[Run, str], Optional[Judged]]:
+    """Commits per second relative to stock SQLite's, at the line where they are fewest."""
+
+    def judge(run: Run, _label: str) -> Optional[Judged]:
+        ratios = [(ratio, label) for label in run.labels if (ratio := run.ratio(OURS, label))]
+        if not ratios:
+            return None
+        ratio, label = min(ratios, key=lambda it: it[0].median)
+        below = sum(it.median < least for it, _ in ratios)
+        return f"{below} of {len(ratios)} are below, the lowest: {share(ratio)}, {label}", below == 0
+
+    return judge
+
+
 NONE_AGAIN = figure("retries_per_100", lambda value: f"{value:.3g} retries per 100", lambda value: value == 0)
 LEAST_SERVED = figure("share_least", lambda value: f"{value:.2f} of the mean", lambda value: value >= 0.5)
 
@@ -200,6 +214,7 @@ TARGETS = [
     Target("orm", "8 threads", "3 times stock SQLite", times(3), IDLE),
     Target("orm", "64 threads", "3 times stock SQLite", times(3), IDLE),
     Target("orm", "64 threads", "no conflict that is only about new ids", no_conflict),
+    Target("shapes", "", "no shape below 0.95 times stock SQLite", nowhere_below(0.95)),
     Target("mixed", None, "the short writers' p99 at most twice that without the long job", beside_the_long_job, IDLE),
     Target("endless-reader", None, "the WAL is bounded by policy, and the reader named", bounded_wal),
 ]
@@ -211,8 +226,8 @@ def verdicts(runs: list[Run]) -> list[Verdict]:
     for run in runs:
         told = set()
         for target in TARGETS:
-            label = target.label or run.labels[-1]
-            if target.workload != run.name or label not in run.labels:
+            label = run.labels[-1] if target.label is None else target.label
+            if target.workload != run.name or label not in (*run.labels, ""):
                 continue
             if judged := target.judge(run, label):
                 measured, met = judged
@@ -220,7 +235,7 @@ def verdicts(runs: list[Run]) -> list[Verdict]:
                 reason = "" if target.why in told else target.why
                 why = "" if met else ". ".join(it for it in (capital(reason), spent(run, label)) if it)
                 told |= set() if met else {target.why}
-                found.append(Verdict(run.name, f"{label}: {target.text}", measured, met, why))
+                found.append(Verdict(run.name, f"{label}: {target.text}" if label else target.text, measured, met, why))
     return found
 
 

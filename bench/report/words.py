@@ -21,6 +21,7 @@ TITLES = {
     "transfer": "Transfer: read two balances, think, write both",
     "orm": "A web request's transaction",
     "orm-slow-disk": "A web request's transaction, where each sync takes 1 ms more",
+    "shapes": "Shapes of small Python programs, in the default mode",
     "mixed": "A long job beside short writers",
     "endless-reader": "A reader that does not end",
     "sizes": "Sizes: one insert per transaction",
@@ -67,6 +68,8 @@ SEE = {
     "endless-reader-wal": "The file grows while the reader keeps its snapshot, or stops at the limit. Afterwards it is used again from its beginning, "
     "and keeps its length.",
     "sizes-rates": "One thread: small values cost a sync, large ones the copying, and the two engines the same.",
+    "shapes-rates": "What processes of one program do again and again, written for the standard module. "
+    "A bar that is shorter than stock SQLite's is one to mend.",
     "limits-rates": "No engine here can be faster than these, which are the machine's.",
     "limits-waits": "How long one of them takes; a sync's tail is the disk's.",
 }
