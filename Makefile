@@ -143,6 +143,7 @@ test-models: setup
 	RUSTFLAGS="--cfg shuttle" $(CARGO) test --locked --release --target-dir target/shuttle -p manyhands-queue --lib model
 
 check: setup
+	python3 docs/check.py
 	python3 docs/benchmarks/readme.py --check
 	python3 crates/manyhands/layers.py
 	$(CARGO) fmt --all -- --check
