@@ -124,7 +124,7 @@ impl Statement {
     }
 
     /// A column of the current row; the first has index 0. NULL when there is no such column or row.
-    pub fn column(&mut self, index: usize) -> ValueRef<'_> {
+    pub fn column(&self, index: usize) -> ValueRef<'_> {
         let raw = self.raw();
         let index = c_int::try_from(index).unwrap_or(c_int::MAX);
         // SAFETY: the statement is alive; an index that does not exist reads as NULL.
@@ -140,8 +140,9 @@ impl Statement {
                 ValueRef::Real(number)
             }
             ffi::SQLITE_TEXT => {
-                // SAFETY: as above. The pointer holds until the next step, reset or conversion, which
-                // all need `&mut self`.
+                // SAFETY: as above. The pointer holds until the next step or reset, which need `&mut self`, or a
+                // conversion. To ask again for the column in its own type converts nothing; no other thread does
+                // meanwhile, since the statement is not `Sync`.
                 let bytes = unsafe { ffi::sqlite3_column_text(raw, index) };
                 ValueRef::Text(self.bytes(index, bytes.cast()))
             }
@@ -155,7 +156,7 @@ impl Statement {
     }
 
     /// A copy of the current row's values.
-    pub fn row(&mut self) -> Vec<Value> {
+    pub fn row(&self) -> Vec<Value> {
         (0..self.column_count()).map(|index| self.column(index).to_owned()).collect()
     }
 

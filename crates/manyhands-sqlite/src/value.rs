@@ -1,8 +1,10 @@
 //! The five types of SQLite's values.
 
 use core::ffi::c_int;
+use core::num::TryFromIntError;
 use std::borrow::Cow;
 use std::str::Utf8Error;
+use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
 
@@ -75,6 +77,17 @@ pub enum ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
+    /// SQLite's name of the type: `null`, `integer`, `real`, `text` or `blob`.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            ValueRef::Null => "null",
+            ValueRef::Integer(_) => "integer",
+            ValueRef::Real(_) => "real",
+            ValueRef::Text(_) => "text",
+            ValueRef::Blob(_) => "blob",
+        }
+    }
+
     /// A copy that owns its bytes.
     pub fn to_owned(self) -> Value {
         match self {
@@ -101,13 +114,7 @@ impl Value {
 
     /// SQLite's name of the type: `null`, `integer`, `real`, `text` or `blob`.
     pub fn type_name(&self) -> &'static str {
-        match self {
-            Value::Null => "null",
-            Value::Integer(_) => "integer",
-            Value::Real(_) => "real",
-            Value::Text(_) => "text",
-            Value::Blob(_) => "blob",
-        }
+        self.as_ref().type_name()
     }
 }
 
@@ -126,6 +133,7 @@ value_from! {
     i32, number => Value::Integer(number.into());
     i16, number => Value::Integer(number.into());
     i8, number => Value::Integer(number.into());
+    isize, number => Value::Integer(number as i64);
     u32, number => Value::Integer(number.into());
     u16, number => Value::Integer(number.into());
     u8, number => Value::Integer(number.into());
@@ -140,7 +148,39 @@ value_from! {
     &[u8], bytes => Value::Blob(bytes.to_vec());
     ValueRef<'_>, value => value.to_owned();
     &Value, value => value.clone();
+    &Text, text => Value::Text(text.clone());
+    Box<str>, text => Value::Text(Text::from_bytes(String::from(text)));
+    Arc<str>, text => Value::Text(Text::from_bytes(&*text));
+    Cow<'_, str>, text => Value::Text(Text::from_bytes(text.into_owned()));
+    &Vec<u8>, bytes => Value::Blob(bytes.clone());
 }
+
+macro_rules! value_from_reference {
+    ($($from:ty)*) => {
+        $(impl From<&$from> for Value {
+            fn from(value: &$from) -> Value {
+                (*value).into()
+            }
+        })*
+    };
+}
+
+value_from_reference! { i64 i32 i16 i8 isize u32 u16 u8 bool f64 f32 &str }
+
+macro_rules! value_try_from {
+    ($($from:ty)*) => {
+        $(/// Fails for what is larger than SQLite's largest INTEGER.
+        impl TryFrom<$from> for Value {
+            type Error = TryFromIntError;
+
+            fn try_from(number: $from) -> Result<Value, TryFromIntError> {
+                i64::try_from(number).map(Value::Integer)
+            }
+        })*
+    };
+}
+
+value_try_from! { u64 usize }
 
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Value {

@@ -20,8 +20,8 @@ pub(crate) mod interrupt;
 pub(crate) mod local_replay;
 pub(crate) mod nothing_to_do;
 pub(crate) mod own_answers;
-pub(crate) mod query_each;
 pub(crate) mod retry;
+pub(crate) mod rows;
 pub(crate) mod speculative;
 pub(crate) mod synchronous;
 pub(crate) mod turn;
@@ -45,6 +45,7 @@ use crate::connection::speculative::Optimistic;
 use crate::connection::synchronous::SynchronousLevels;
 use crate::error::{Conflict, ErrorKind};
 use crate::options::Settings;
+use crate::params::{Given, Params};
 use crate::row::{Outcome, Row, Tally};
 use crate::session::Session;
 use crate::session::interrupt::Interrupt;
@@ -175,12 +176,13 @@ impl Connection {
     /// # Errors
     /// As SQLite fails, with its extended code and message. A write that waits longer than the timeout
     /// fails with [`Error::is_timeout`] and has written nothing.
-    pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
-        self.begin_operation()?;
-        self.outlive_interrupt(sql);
-        let mut prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
-        let result = self.carry_out(&mut prepared, values);
+    pub fn execute(&mut self, sql: &str, params: impl Params) -> Result<Outcome, Error> {
+        self.execute_given(sql, &params.given())
+    }
+
+    fn execute_given(&mut self, sql: &str, given: &Given<'_>) -> Result<Outcome, Error> {
+        let (mut prepared, values) = self.begin_statement(sql, given)?;
+        let result = self.carry_out(&mut prepared, &values);
         self.put_back_after(prepared, result.is_err());
         result
     }
@@ -189,8 +191,8 @@ impl Connection {
     ///
     /// # Errors
     /// See [`Connection::execute`].
-    pub fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
-        self.execute(sql, values).map(|outcome| outcome.rows)
+    pub fn query(&mut self, sql: &str, params: impl Params) -> Result<Vec<Row>, Error> {
+        self.execute(sql, params).map(|outcome| outcome.rows)
     }
 
     /// Executes all statements of `sql`, whose parameters are NULL. Rows are passed over.

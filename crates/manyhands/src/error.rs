@@ -44,7 +44,9 @@ pub(crate) enum ErrorKind {
     /// The queue file was damaged, or the evidence lost, while a leader was executing the request.
     OutcomeUnknown { path: PathBuf },
     /// A value could not be read as the type that was asked for.
-    Type(String),
+    Type { text: String, source: Option<Box<dyn std::error::Error + Send + Sync>> },
+    /// The statement has returned no row where one was wanted.
+    NoRows,
     /// Interrupted by the application.
     Interrupted,
     /// What an optimistic transaction saw was no longer so at its commit.
@@ -238,6 +240,12 @@ impl Error {
         matches!(*self.kind, ErrorKind::SeveralStatements)
     }
 
+    /// True when a statement has returned no row where one was wanted, see
+    /// [`OptionalExtension::optional`](crate::OptionalExtension::optional).
+    pub fn is_no_rows(&self) -> bool {
+        matches!(*self.kind, ErrorKind::NoRows)
+    }
+
     /// SQLite's extended result code, when the error is SQLite's.
     pub fn code(&self) -> Option<sqlite::Code> {
         match &*self.kind {
@@ -373,7 +381,8 @@ impl fmt::Display for Error {
             ErrorKind::SeveralStatements => {
                 write!(f, "more than one statement was given; use execute_script, or batch")
             }
-            ErrorKind::Refused(text) | ErrorKind::Type(text) => write!(f, "{text}"),
+            ErrorKind::Refused(text) | ErrorKind::Type { text, .. } => write!(f, "{text}"),
+            ErrorKind::NoRows => write!(f, "the statement has returned no row"),
             ErrorKind::OutcomeUnknown { path } => write!(
                 f,
                 "whether the write was committed to {} cannot be told: its leader died and another program \
@@ -388,8 +397,37 @@ impl fmt::Display for Error {
     }
 }
 
-/// There is no `source`: the message says what the cause said.
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The cause, whose message is a part of this one: SQLite's error, that of the system, or that of
+    /// [`FromValue`](crate::FromValue).
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.kind {
+            ErrorKind::Sqlite { error, .. } => Some(error),
+            ErrorKind::Join(error) => Some(error),
+            ErrorKind::Type { source: Some(source), .. } => Some(&**source),
+            _ => None,
+        }
+    }
+}
+
+/// No row is no error: for the result of [`Connection::query_row`](crate::Connection::query_row).
+pub trait OptionalExtension<T> {
+    /// `None` after an [`Error::is_no_rows`].
+    ///
+    /// # Errors
+    /// Any other one.
+    fn optional(self) -> Result<Option<T>, Error>;
+}
+
+impl<T> OptionalExtension<T> for Result<T, Error> {
+    fn optional(self) -> Result<Option<T>, Error> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if error.is_no_rows() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
 
 /// What a wait that was in vain tells of it.
 #[derive(Debug)]

@@ -48,6 +48,8 @@ mod session;
 mod statement;
 mod row;
 mod row_buffer;
+mod from_value;
+mod params;
 mod options;
 mod statistics;
 mod limits;
@@ -61,17 +63,19 @@ pub use commit::wal_reader::WalReader;
 pub use connection::Connection;
 pub use connection::backup::Backup;
 pub use connection::blob::Blob;
-pub use connection::cursor::Cursor;
+pub use connection::cursor::{Cursor, MappedRows};
 pub use connection::guard::Transaction;
 pub use database::{Builder, Database};
-pub use error::{Conflict, Error};
+pub use error::{Conflict, Error, OptionalExtension};
+pub use from_value::{FromValue, FromValueError, RowIndex};
 pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 pub use manyhands_sqlite::{
     Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
     Value, ValueRef, WindowAggregate, is_complete, version as sqlite_version,
 };
 pub use options::{Durability, Journal, TransactionMode};
-pub use row::{FromValue, Outcome, Row, RowView};
+pub use params::Params;
+pub use row::{Outcome, Row, RowView};
 pub use row_buffer::RowBuffer;
 pub use session::interrupt::InterruptHandle;
 #[cfg(any(test, fuzzing))]
@@ -88,6 +92,14 @@ macro_rules! params {
     };
     ($($value:expr),+ $(,)?) => {
         &[$($crate::Value::from($value)),+] as &[$crate::Value]
+    };
+}
+
+/// The values for a statement's parameters by their names, with the sign before them: `named_params!{":id": 1, ":name": "two"}`.
+#[macro_export]
+macro_rules! named_params {
+    ($($name:literal : $value:expr),* $(,)?) => {
+        [$(($name, $crate::Value::from($value))),*] as [(&str, $crate::Value); _]
     };
 }
 

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::sync::Arc;
 
-use manyhands_sqlite::{Statement, Text, Value, ValueRef};
+use manyhands_sqlite::{Statement, Value, ValueRef};
 
 use crate::Error;
-use crate::error::ErrorKind;
+use crate::from_value::{self, FromValue, RowIndex};
+use crate::row_buffer::RowBuffer;
 
 /// One row of a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,22 +39,17 @@ impl Row {
         &self.columns
     }
 
-    /// A column's value as a Rust type; the first column has index 0.
+    /// A column's value as a Rust type: `row.get::<i64>(0)`, `row.get::<&str>("name")`.
     ///
     /// # Errors
-    /// When there is no such column, or its value is of another type.
-    pub fn get<T: FromValue>(&self, index: usize) -> Result<T, Error> {
-        let value = self.values.get(index).ok_or_else(|| {
-            let count = self.values.len();
-            Error::new(ErrorKind::Type(format!("no column {index}: the row has {count}")))
-        })?;
-        T::from_value(value).ok_or_else(|| {
-            Error::new(ErrorKind::Type(format!(
-                "column {index} is of type {}, not {}",
-                value.type_name(),
-                std::any::type_name::<T>()
-            )))
-        })
+    /// When there is no such column, or its value is of another type, or does not fit.
+    pub fn get<'a, T: FromValue<'a>>(&'a self, index: impl RowIndex) -> Result<T, Error> {
+        self.view().get(index)
+    }
+
+    /// The row without a copy.
+    pub fn view(&self) -> RowView<'_> {
+        RowView { columns: &self.columns, values: Values::Own(&self.values) }
     }
 }
 
@@ -65,52 +61,6 @@ pub(crate) fn bytes_of(values: &[Value]) -> usize {
         Value::Null | Value::Integer(_) | Value::Real(_) => 0,
     };
     values.iter().map(|value| size_of::<Value>() + beside(value)).sum()
-}
-
-/// A Rust type that a value can be read as.
-pub trait FromValue: Sized {
-    /// The value as this type; `None` when it is of another one.
-    fn from_value(value: &Value) -> Option<Self>;
-}
-
-macro_rules! from_value {
-    ($($type:ty: $pattern:pat => $result:expr;)*) => {
-        $(impl FromValue for $type {
-            fn from_value(value: &Value) -> Option<$type> {
-                match value {
-                    $pattern => $result,
-                    _ => None,
-                }
-            }
-        })*
-    };
-}
-
-from_value! {
-    i64: Value::Integer(number) => Some(*number);
-    i32: Value::Integer(number) => i32::try_from(*number).ok();
-    u32: Value::Integer(number) => u32::try_from(*number).ok();
-    u64: Value::Integer(number) => u64::try_from(*number).ok();
-    bool: Value::Integer(number) => Some(*number != 0);
-    f64: Value::Real(number) => Some(*number);
-    String: Value::Text(text) => text.to_str().ok().map(str::to_string);
-    Text: Value::Text(text) => Some(text.clone());
-    Vec<u8>: Value::Blob(bytes) => Some(bytes.clone());
-}
-
-impl FromValue for Value {
-    fn from_value(value: &Value) -> Option<Value> {
-        Some(value.clone())
-    }
-}
-
-impl<T: FromValue> FromValue for Option<T> {
-    fn from_value(value: &Value) -> Option<Option<T>> {
-        match value {
-            Value::Null => Some(None),
-            value => T::from_value(value).map(Some),
-        }
-    }
 }
 
 /// What a statement did.
@@ -199,15 +149,57 @@ impl Counted {
     }
 }
 
-/// The current row of a statement that runs, before it is copied.
-#[derive(Debug)]
+/// A row that is not copied: the current one of a statement that runs, or one that lies in memory.
+#[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
-    pub(crate) statement: &'a mut Statement,
+    columns: &'a [String],
+    values: Values<'a>,
 }
 
-impl RowView<'_> {
+/// Where a row's values are.
+#[derive(Clone, Copy, Debug)]
+enum Values<'a> {
+    /// In SQLite's statement.
+    Running(&'a Statement),
+    Own(&'a [Value]),
+    /// In this row of a buffer.
+    Buffered(&'a RowBuffer, usize),
+}
+
+impl<'a> RowView<'a> {
+    /// The current row of a statement that runs.
+    pub(crate) fn of_running(statement: &'a Statement, columns: &'a [String]) -> RowView<'a> {
+        RowView { columns, values: Values::Running(statement) }
+    }
+
+    /// A row of a buffer; the first is 0.
+    pub(crate) fn of_buffered(
+        buffer: &'a RowBuffer,
+        row: usize,
+        columns: &'a [String],
+    ) -> RowView<'a> {
+        RowView { columns, values: Values::Buffered(buffer, row) }
+    }
+
     /// A column's value; the first column has index 0. NULL when there is no such column.
-    pub fn value(&mut self, index: usize) -> ValueRef<'_> {
-        self.statement.column(index)
+    pub fn value(&self, index: usize) -> ValueRef<'a> {
+        match self.values {
+            Values::Running(statement) => statement.column(index),
+            Values::Own(values) => values.get(index).map_or(ValueRef::Null, Value::as_ref),
+            Values::Buffered(buffer, row) => buffer.value(row, index),
+        }
+    }
+
+    /// A column's value as a Rust type: `row.get::<i64>(0)`, `row.get::<&str>("name")`.
+    ///
+    /// # Errors
+    /// When there is no such column, or its value is of another type, or does not fit.
+    pub fn get<T: FromValue<'a>>(&self, index: impl RowIndex) -> Result<T, Error> {
+        from_value::get(index, self.columns, |place| self.value(place))
+    }
+
+    /// The columns' names.
+    pub fn columns(&self) -> &'a [String] {
+        self.columns
     }
 }

@@ -114,7 +114,7 @@ fn text(row: &[Value], column: usize) -> Option<String> {
 
 /// A row of [`ENTRIES`].
 fn entry(row: &mut Statement) -> Option<(Operation, Row)> {
-    let mut number = |column| match row.column(column) {
+    let number = |column| match row.column(column) {
         ValueRef::Integer(number) => Some(number),
         _ => None,
     };

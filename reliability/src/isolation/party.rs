@@ -41,7 +41,7 @@ pub fn perform(connection: &mut Connection, call: &Call) -> Result<Seen, Error> 
     let (sql, values) = (call.statement.sql(), bound(call));
     let result = if let Look::First(count) = call.look {
         let mut rows = Vec::new();
-        let each = |row: &mut manyhands::RowView<'_>| {
+        let each = |row: &manyhands::RowView<'_>| {
             rows.push(vec![row.value(0).to_owned(), row.value(1).to_owned()]);
             rows.len() < count as usize
         };

@@ -104,7 +104,7 @@ impl Connection {
         let (mut found, mut no_files) = (BTreeMap::new(), BTreeSet::new());
         let mut list = self.sqlite().prepare_one("PRAGMA database_list")?;
         while list.step()? == Step::Row {
-            let mut text = |column| match list.column(column) {
+            let text = |column| match list.column(column) {
                 ValueRef::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 _ => String::new(),
             };

@@ -2,9 +2,10 @@
 
 use crate::session::schema::READS_SCHEMA;
 use crate::statement::routing::is_nothing;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use manyhands_sqlite as sqlite;
+use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -12,10 +13,47 @@ use crate::connection::own_answers::has_own_answer;
 use crate::connection::speculative::is_begin_concurrent;
 use crate::connection::synchronous::is_synchronous;
 use crate::error::ErrorKind;
+use crate::params::Given;
 use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::routing::Route;
 
+/// A compiled statement, with a value for each of its parameters.
+type Begun<'v> = (Box<Prepared>, Cow<'v, [Value]>);
+
 impl Connection {
+    /// What every statement that an application gives comes by: it is found compiled, or compiled, and gets its values.
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it, when there is none in `sql`, or when the values do not fit.
+    pub(crate) fn begin_statement<'v>(
+        &mut self,
+        sql: &str,
+        given: &'v Given<'_>,
+    ) -> Result<Begun<'v>, Error> {
+        let begun = self.begin_statement_if_any(sql, given)?;
+        begun.ok_or_else(|| Error::refused("there is no SQL statement"))
+    }
+
+    /// The same; `None` when there is no statement in `sql`.
+    pub(crate) fn begin_statement_if_any<'v>(
+        &mut self,
+        sql: &str,
+        given: &'v Given<'_>,
+    ) -> Result<Option<Begun<'v>>, Error> {
+        self.begin_operation()?;
+        self.outlive_interrupt(sql);
+        let found = self.find_prepared(sql);
+        let found = found.inspect_err(|error| self.log_uncompiled(sql, given.in_order(), error))?;
+        let Some(prepared) = found else { return Ok(None) };
+        match given.for_statement(&prepared.statement) {
+            Ok(values) => Ok(Some((prepared, values))),
+            Err(error) => {
+                self.put_back(prepared);
+                Err(error)
+            }
+        }
+    }
+
     /// See [`ConnectionExt::parameter_names`](crate::driver::ConnectionExt::parameter_names).
     pub(crate) fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;

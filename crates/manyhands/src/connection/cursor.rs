@@ -6,6 +6,7 @@
 //! the commit is what the transaction has seen, and no more.
 
 use crate::session::cursor_state::CursorState;
+use core::iter::FusedIterator;
 use std::sync::Arc;
 
 use manyhands_sqlite::{Pinned, Value, pin};
@@ -13,10 +14,10 @@ use manyhands_sqlite::{Pinned, Value, pin};
 use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
-use crate::row::{Outcome, Row, Tally};
+use crate::params::{Given, Params};
+use crate::row::{Outcome, Row, RowView, Tally};
 use crate::row_buffer::RowBuffer;
 use crate::statement::prepared::Prepared;
-use crate::statement::routing::{self, InSpeculation};
 
 /// The rows of a statement, one by one; made by [`Connection::cursor`]. Dropping it ends the statement.
 #[derive(Debug)]
@@ -67,33 +68,61 @@ impl Connection {
     ///
     /// # Errors
     /// See [`Connection::execute`]; and when the statement writes.
-    pub fn cursor(&mut self, sql: &str, values: &[Value]) -> Result<Cursor, Error> {
-        self.begin_operation()?;
-        let prepared =
-            self.take_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error))?;
+    pub fn cursor(&mut self, sql: &str, params: impl Params) -> Result<Cursor, Error> {
+        let given = params.given();
+        let (prepared, values) = self.begin_statement(sql, &given)?;
         if !prepared.only_shows() {
             self.put_back(prepared);
             return Err(Error::refused(
                 "a cursor takes a statement that reads; use execute or query",
             ));
         }
-        self.open_cursor(prepared, values)
+        self.open_cursor(prepared, &values)
+    }
+
+    /// Executes one statement, and gives its rows one by one, each as what `map` makes of it. Rows of a statement that
+    /// reads come as from [`Connection::cursor`], while this connection executes others; one that writes, with a RETURNING
+    /// clause, has run to its end.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// let mut connection = database.connect()?;
+    /// connection.execute_script("CREATE TABLE item (name TEXT); INSERT INTO item VALUES ('lamp'), ('desk')")?;
+    /// let names = connection.query_map("SELECT name FROM item ORDER BY name", (), |row| row.get("name"))?;
+    /// let names: Vec<String> = names.collect::<Result<_, _>>()?;
+    /// assert_eq!(names, ["desk", "lamp"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`]. An error of a later row, or of `map`, comes in that row's place.
+    pub fn query_map<T, F: FnMut(&RowView<'_>) -> Result<T, Error>>(
+        &mut self,
+        sql: &str,
+        params: impl Params,
+        map: F,
+    ) -> Result<MappedRows<F>, Error> {
+        let rows = self.start_given(sql, &params.given())?.rows;
+        Ok(MappedRows { rows, buffer: RowBuffer::default(), map })
     }
 
     /// See [`ConnectionExt::start`](crate::driver::ConnectionExt::start).
     pub(crate) fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
-        self.begin_operation()?;
-        self.outlive_interrupt(sql);
-        let prepared =
-            self.find_prepared(sql).inspect_err(|error| self.log_uncompiled(sql, values, error));
-        let Some(mut prepared) = prepared? else { return Ok(Execution::default()) };
+        self.start_given(sql, &values.into())
+    }
+
+    fn start_given(&mut self, sql: &str, given: &Given<'_>) -> Result<Execution, Error> {
+        let Some((mut prepared, values)) = self.begin_statement_if_any(sql, given)? else {
+            return Ok(Execution::default());
+        };
         let columns = Arc::clone(&prepared.columns);
         if !columns.is_empty() && prepared.only_shows() {
-            let rows = Some(self.open_cursor(prepared, values)?);
+            let rows = Some(self.open_cursor(prepared, &values)?);
             let tally = Tally::new(0, self.sqlite().last_insert_rowid());
             return Ok(Execution { columns, rows, outcome: Outcome { rows: Vec::new(), tally } });
         }
-        let result = self.carry_out(&mut prepared, values);
+        let result = self.carry_out(&mut prepared, &values);
         let columns = Arc::clone(&prepared.columns);
         self.put_back_after(prepared, result.is_err());
         let mut outcome = result?;
@@ -107,17 +136,7 @@ impl Connection {
         mut prepared: Box<Prepared>,
         values: &[Value],
     ) -> Result<Cursor, Error> {
-        self.prepare_transaction(&prepared)?;
-        self.execute_deferred()?;
-        // A speculative transaction that reads may overflow too: so before.
-        self.keep_within_limits(self.sqlite().speculation_status().speculating)?;
-        let in_speculation =
-            routing::in_speculation(&prepared.facts, &prepared.route, prepared.compiled);
-        let logged = self.optimistic.is_some() && in_speculation != InSpeculation::Plain;
-        if logged && in_speculation == InSpeculation::LoggedForLocalReplay {
-            self.require_local_replay(&prepared);
-        }
-        self.pristine &= prepared.facts.leaves_no_trace();
+        let logged = self.begin_to_read(&prepared)?;
         if let Err(error) = prepared.statement.bind_all(values.iter().map(Value::as_ref)) {
             self.put_back(prepared);
             return Err(Error::from(error));
@@ -180,6 +199,47 @@ impl Cursor {
     /// The columns' names.
     pub fn columns(&self) -> Arc<[String]> {
         self.0.columns()
+    }
+}
+
+impl Iterator for Cursor {
+    type Item = Result<Row, Error>;
+
+    fn next(&mut self) -> Option<Result<Row, Error>> {
+        self.next_row().transpose()
+    }
+}
+
+impl FusedIterator for Cursor {}
+
+/// The rows of a statement as what a closure makes of them; made by [`Connection::query_map`].
+pub struct MappedRows<F> {
+    /// `None` for a statement without rows.
+    rows: Option<Cursor>,
+    /// One row, in memory that is used again.
+    buffer: RowBuffer,
+    map: F,
+}
+
+impl<T, F: FnMut(&RowView<'_>) -> Result<T, Error>> Iterator for MappedRows<F> {
+    type Item = Result<T, Error>;
+
+    fn next(&mut self) -> Option<Result<T, Error>> {
+        let rows = self.rows.as_mut()?;
+        self.buffer.clear();
+        match rows.fetch(&mut self.buffer, 1) {
+            Ok(0) => None,
+            Ok(_) => Some((self.map)(&RowView::of_buffered(&self.buffer, 0, &rows.columns()))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl<T, F: FnMut(&RowView<'_>) -> Result<T, Error>> FusedIterator for MappedRows<F> {}
+
+impl<F> core::fmt::Debug for MappedRows<F> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("MappedRows").field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 

@@ -167,7 +167,7 @@ impl Connection {
         let mut transaction = self.begin_immediate()?;
         let mut outcomes = Vec::with_capacity(statements.len());
         for (index, (sql, values)) in statements.iter().enumerate() {
-            let outcome = transaction.execute(sql, values);
+            let outcome = transaction.execute(sql, *values);
             outcomes.push(outcome.map_err(|error| error.in_statement(index))?);
         }
         transaction.commit()?;
@@ -181,7 +181,7 @@ impl Connection {
         self.execute("SAVEPOINT manyhands_batch", &[])?;
         let mut outcomes = Vec::with_capacity(statements.len());
         for (index, (sql, values)) in statements.iter().enumerate() {
-            match self.execute(sql, values) {
+            match self.execute(sql, *values) {
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) => {
                     // Gone already, if the statement rolled the whole transaction back.

@@ -92,17 +92,17 @@ impl Bytecode {
         let mut explain = sqlite.prepare_one(&format!("EXPLAIN {sql}"))?;
         let mut program = Vec::new();
         while explain.step()? == Step::Row {
-            let mut text = |column| match explain.column(column) {
+            let text = |column| match explain.column(column) {
                 ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 _ => String::new(),
             };
             // One that has no name is none that is known.
             let (name, p4) = (text(1), text(5));
-            let mut number = |column| match explain.column(column) {
+            let number = |column| match explain.column(column) {
                 ValueRef::Integer(number) => number,
                 _ => 0,
             };
-            program.push(Instruction { name, p: [2, 3, 4].map(&mut number), p4, p5: number(6) });
+            program.push(Instruction { name, p: [2, 3, 4].map(&number), p4, p5: number(6) });
         }
         Ok(Bytecode(program))
     }

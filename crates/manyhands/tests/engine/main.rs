@@ -6,6 +6,7 @@
 mod application;
 mod containers;
 mod disposable;
+mod familiar;
 mod hostile;
 mod ended_transactions;
 mod endless_reader;
