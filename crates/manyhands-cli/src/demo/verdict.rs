@@ -48,8 +48,8 @@ impl Figures {
         Self {
             acknowledged: sum(|report| report.acknowledged),
             commits_per_s: sum(|report| report.acknowledged_in_time) as f64 / seconds,
-            p50_s: quantile_s(&waits_us, 0.5),
-            p99_s: quantile_s(&waits_us, 0.99),
+            p50_s: quantile_us(&waits_us, 0.5).min(longest_us) as f64 / 1e6,
+            p99_s: quantile_us(&waits_us, 0.99).min(longest_us) as f64 / 1e6,
             longest_s: longest_us as f64 / 1e6,
             errors,
             syncs: sum(|report| report.syncs),
@@ -58,14 +58,14 @@ impl Figures {
 }
 
 /// The wait within which a share of all ended; zero if there was none.
-fn quantile_s(waits_us: &BTreeMap<u64, u64>, share: f64) -> f64 {
+fn quantile_us(waits_us: &BTreeMap<u64, u64>, share: f64) -> u64 {
     let all: u64 = waits_us.values().sum();
     let mut passed = 0;
-    let wait_us = waits_us.iter().find(|(_, count)| {
+    let found = waits_us.iter().find(|(_, count)| {
         passed += **count;
         passed as f64 >= share * all as f64
     });
-    wait_us.map_or(0.0, |(wait_us, _)| *wait_us as f64 / 1e6)
+    found.map_or(0, |(wait_us, _)| *wait_us)
 }
 
 /// One engine's result.
@@ -205,11 +205,14 @@ mod tests {
     fn shares_of_the_waits() {
         let report = |waits_us: &[(u64, u64)]| Report {
             waits_us: waits_us.iter().copied().collect(),
+            longest_us: 39,
             ..Report::default()
         };
         let figures =
             Figures::of(&[report(&[(10, 50), (20, 48)]), report(&[(30, 1), (40, 1)])], 1.0);
         assert_eq!((figures.p50_s, figures.p99_s), (10e-6, 30e-6));
+        let rounded_up = Figures::of(&[report(&[(40, 1)])], 1.0);
+        assert_eq!((rounded_up.p99_s, rounded_up.longest_s), (39e-6, 39e-6));
         assert_eq!(Figures::of(&[], 1.0).p99_s, 0.0);
     }
 

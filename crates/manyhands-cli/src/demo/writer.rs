@@ -13,7 +13,9 @@ use std::{
     collections::BTreeMap,
     io::{self, Write},
     path::PathBuf,
-    process::ExitCode,
+    process::{self, ExitCode},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -120,8 +122,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let deadline = Instant::now() + Duration::from_secs_f64(arguments.seconds);
     let (mut report, syncs_before) = (Report::default(), sync_count::syncs());
-    let (mut began, mut told) = (Instant::now(), Instant::now());
-    while began < deadline && report.errors.values().sum::<u64>() < ERRORS_MAX {
+    let progress = Arc::new(Mutex::new(Progress::default()));
+    // A thread of its own: a writer that waits for its turn has something to tell, too.
+    let shared = progress.clone();
+    thread::spawn(move || tell(&shared));
+    let mut began = Instant::now();
+    let mut refused = 0;
+    while began < deadline && refused < ERRORS_MAX {
         let outcome = insert();
         let ended = Instant::now();
         let wait_us = u64::try_from((ended - began).as_micros())?;
@@ -132,17 +139,32 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
                 report.acknowledged += 1;
                 report.acknowledged_in_time += u64::from(ended <= deadline);
             }
-            Err(error) => *report.errors.entry(error).or_default() += 1,
+            Err(error) => {
+                refused += 1;
+                *report.errors.entry(error).or_default() += 1;
+            }
         }
-        if ended - told > PROGRESS_INTERVAL {
-            say(&Message::Progress(report.progress()))?;
-            told = ended;
-        }
+        *progress.lock().unwrap_or_else(PoisonError::into_inner) = Progress {
+            commits: report.acknowledged,
+            errors: refused,
+            longest_us: report.longest_us,
+        };
         began = ended;
     }
     report.syncs = sync_count::syncs() - syncs_before;
     say(&Message::Report(report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says again and again what was done so far. When nobody listens any more, there is nothing left to do.
+fn tell(progress: &Mutex<Progress>) {
+    loop {
+        thread::sleep(PROGRESS_INTERVAL);
+        let so_far = *progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if say(&Message::Progress(so_far)).is_err() {
+            process::exit(1);
+        }
+    }
 }
 
 /// What inserts one row; its error is what an application would see.
