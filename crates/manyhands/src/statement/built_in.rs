@@ -1,9 +1,8 @@
 //! The SQL functions that SQLite itself brings: whether another connection answers the same.
 //!
-//! The list is that of the SQLite that is compiled in (<https://sqlite.org/pragma.html#pragma_function_list>). To ask SQLite
-//! costs a process more than its first write, and a connection knows what an application has added, too. Who compiles
-//! SQLite with other functions sees the test below fail. A leader that lacks one, such as `sqrt()`, leaves the request to
-//! its owner.
+//! The list is that of the SQLite that is compiled in (<https://sqlite.org/pragma.html#pragma_function_list>). To ask SQLite for it
+//! would cost a process more than its first write, and the answer would contain what the application has added. If SQLite is compiled
+//! with other functions, the test below fails. A leader that lacks a function, such as `sqrt()`, leaves the request to its owner.
 
 /// What kind of built-in function it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub(crate) enum BuiltIn {
     Extensions,
 }
 
-/// What is known of a function, by its name in lower case; `None` for one of the application.
+/// What is known of a function, by its name in lower case; `None` for a function of the application.
 pub(crate) fn of(function: &str) -> Option<BuiltIn> {
     match function {
         "changes" | "total_changes" | "last_insert_rowid" => Some(BuiltIn::OfSession),
@@ -58,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// Another version of SQLite has other functions: this tells which are to be added or to go.
+    /// Another version of SQLite has other functions: this test says which ones to add or to remove.
     #[test]
     fn the_list_is_that_of_sqlite() {
         assert!(SHARED.is_sorted());

@@ -1,9 +1,9 @@
-//! SQLite's own program of a statement (<https://sqlite.org/opcode.html>), read for what comes of it whenever it is
-//! executed: whether it can end with an error, and whether it adds one row.
+//! The bytecode of a statement (<https://sqlite.org/opcode.html>), read to decide whether the statement is infallible: whether any
+//! execution of it can end with an error, and whether it adds one row.
 //!
-//! An instruction that is not known here can fail. So can NOT NULL, which is foreseen from the values where these are
-//! known, or where a number is added to what the column holds already. An INSERT that is given its row's id fails
-//! if there is such a row: who can look that up is told which parameter it is.
+//! What must hold: an instruction that is not known here counts as fallible. NOT NULL can fail, too, unless the bound values are known
+//! and satisfy it, or a number is added to what the column holds already. An INSERT that names its row's id fails if there is
+//! such a row: the caller is told which parameter the id is, and may look it up.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct Instruction {
 /// A statement's program. The index of an instruction is its address.
 pub(crate) struct Bytecode(Vec<Instruction>);
 
-/// A program that ends without an error, but for the system's: by a full disk or table, or damage.
+/// What must hold so that a program ends without an error, other than the system's: a full disk or table, or damage.
 #[derive(Debug)]
 pub(crate) struct InfallibleProgram {
     /// It adds one row, and changes no other.
@@ -33,7 +33,7 @@ pub(crate) struct InfallibleProgram {
     pub(crate) row: Option<NamedRow>,
     /// It returns one row: the id of that which it adds.
     pub(crate) returns_id: bool,
-    /// It is so if these parameters are what they must be; the first has index 0.
+    /// It holds if these parameters are what they must be; the first has index 0.
     needs: Box<[(usize, Need)]>,
 }
 
@@ -47,12 +47,12 @@ enum Need {
 }
 
 impl InfallibleProgram {
-    /// True if it fails where a row has the id that a parameter is.
+    /// True if the statement fails when there is a row with the id that a parameter gives.
     pub(crate) fn may_be_taken(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.is_added)
     }
 
-    /// True if it is so with these values.
+    /// True if it holds with these values.
     pub(crate) fn with(&self, values: &[Value]) -> bool {
         self.needs.iter().all(|&(index, need)| match (&values[index], need) {
             (Value::Integer(_), _) => true,
@@ -96,7 +96,7 @@ impl Bytecode {
                 ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
                 _ => String::new(),
             };
-            // One that has no name is none that is known.
+            // An instruction without a name is unknown here.
             let (name, p4) = (text(1), text(5));
             let number = |column| match explain.column(column) {
                 ValueRef::Integer(number) => number,
@@ -178,7 +178,7 @@ impl Bytecode {
         let adds_one_row = self.adds_one_row(taken);
         let row = self.named_row(&registers, taken);
         let returns_id = self.returns_id()?;
-        // What else it shows, or fails with, is not known here.
+        // Nothing is known here of what else it shows, or fails with.
         if returns_id && !adds_one_row || taken.is_some() && (!adds_one_row || row.is_none()) {
             return None;
         }

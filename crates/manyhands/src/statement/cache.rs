@@ -1,4 +1,4 @@
-//! Compiled statements by their text: where there are too many, the one that was not used for longest goes.
+//! Compiled statements by their text. When there are too many, the least recently used one goes.
 
 use core::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::statement::prepared::Prepared;
 /// A statement that is used leaves its place empty, and comes back to it: that takes no memory.
 #[derive(Debug)]
 pub(crate) struct StatementCache {
-    /// The statement that was used last: it is often the next one too.
+    /// The statement that was used last: it is often the next one.
     last: Option<Box<Prepared>>,
     others: LruCache<Arc<str>, Option<Box<Prepared>>>,
 }

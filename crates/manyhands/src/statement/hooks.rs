@@ -1,8 +1,8 @@
-//! Who is asked and told of statements: the application of those that it wrote, and of no others.
+//! The application's authorizer and tracer: they hear of the statements that the application wrote, and of no others.
 //!
 //! A connection also executes statements of its own: it begins and ends what the application's
-//! transaction has become, replays a log, asks for new ids. Of these the application is neither asked
-//! nor told.
+//! transaction has become, replays a log, asks for new ids. The application is neither asked about these nor told of
+//! them.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -41,7 +41,7 @@ impl Hooks {
         OwnStatements(Arc::clone(self))
     }
 
-    /// What is compiled by `work` is the application's all the same.
+    /// What `work` compiles is the application's, also inside such a guard.
     pub(crate) fn ask<T>(&self, work: impl FnOnce() -> T) -> T {
         let own = self.own.swap(0, Ordering::Relaxed);
         let done = work();

@@ -1,4 +1,4 @@
-//! What is certain of a write before it is executed.
+//! Infallible writes: what is known of a write before it is executed.
 
 use crate::statement::bytecode::Bytecode;
 use crate::statement::bytecode::NamedRow;
@@ -9,16 +9,16 @@ use manyhands_sqlite::{self as sqlite, Statement, Step};
 
 use crate::statement::bytecode::InfallibleProgram;
 
-/// What is certain of a write before it is executed: see `driver::ConnectionExt::infallible_write`.
+/// What is known of a write before it is executed: see `driver::ConnectionExt::infallible_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfallibleWrite {
     /// That it adds one row, and changes no other.
     OneRow,
-    /// That it succeeds. What it changes, nobody knows.
+    /// That it succeeds. What it changes is not known.
     Success,
 }
 
-/// Whether a statement is certain to succeed.
+/// Whether a statement is infallible.
 #[derive(Debug)]
 pub(crate) struct Infallibility {
     /// The number of the schema in which it was looked at.
@@ -47,7 +47,7 @@ struct Free {
     last: i64,
 }
 
-/// What a speculative transaction reads is the same as long as this is.
+/// What a speculative transaction reads stays the same as long as this does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) snapshot: u64,

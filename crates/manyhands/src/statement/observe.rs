@@ -1,4 +1,5 @@
-//! What the caller of a statement has seen of it: enough to tell whether it would see the same again.
+//! Observations: what the caller of a statement has seen of it. They decide whether a replay shows the same, and so whether a
+//! transaction conflicts.
 //!
 //! Rows count exactly as they were fetched: values with their types, in order, up to where the caller
 //! stopped. An error counts by its code. How many rows were changed, and the last rowid, count only if
@@ -20,7 +21,7 @@ const SAMPLE_BYTES_MAX: usize = 256;
 /// What most rows need.
 const SCRATCH_BYTES: usize = 128;
 
-/// So much is kept for the rows of the next statement.
+/// How much memory is kept for the rows of the next statement.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 /// What was seen of one statement.
@@ -46,7 +47,7 @@ pub(crate) struct Shown {
     pub(crate) sample: Vec<u8>,
 }
 
-/// Watches the rows of one statement.
+/// Observes the rows of one statement.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     seen: Seen,
@@ -108,7 +109,7 @@ impl Observer {
         (Seen { to_end, ..self.seen }, self.sample)
     }
 
-    /// The same, while more may come. Who asks on after an error learns nothing new.
+    /// The same, while more may come. After an error nothing new comes.
     pub(crate) fn so_far(&self, to_end: bool) -> (Seen, &[u8]) {
         let to_end = to_end && self.seen.error.is_none();
         (Seen { to_end, ..self.seen.clone() }, &self.sample)
@@ -146,7 +147,7 @@ pub(crate) fn observe_again(statement: &mut Statement, then: &Seen) -> Observed 
         match statement.step() {
             Ok(Step::Row) => {
                 observer.current_row(statement);
-                // One more than there were: they differ, whatever comes.
+                // There is one more row than then: the results differ, whatever comes.
                 if observer.rows() > then.rows {
                     break Ok(false);
                 }
@@ -317,7 +318,7 @@ mod tests {
         Shown { seen, counted: Counted::default(), sample }
     }
 
-    /// Types, order, borders between values and rows: all of it makes a difference.
+    /// Types, order, and the borders between values and rows all make a difference.
     #[test]
     fn what_differs_has_another_digest() {
         use ValueRef::{Blob, Integer, Null, Real, Text};

@@ -18,7 +18,7 @@ use crate::statement::routing::{self, Applied, Compiled, Facts, Route};
 use crate::statement::rowid::{Again, Rewriting};
 use crate::statement::tables::{Touches, VirtualTables};
 
-/// A compiled statement and what is known of it.
+/// A compiled statement, with what is known of it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) statement: Statement,
@@ -53,7 +53,7 @@ pub(crate) enum Uses {
 }
 
 impl Uses {
-    /// The same, where what it touches is not known any more.
+    /// The same, when what it touches is not known any more.
     pub(crate) fn forget_schema(self) -> Uses {
         if let Uses::Known(_) = self { Uses::Again } else { self }
     }
@@ -227,9 +227,9 @@ impl Listener {
         core::mem::replace(&mut *lock(&self.0), before.0)
     }
 
-    /// The statement was executed. If SQLite has compiled it again for another plan, and for nothing else, it is not stale. The
-    /// schema may be another one all the same than the one in which somebody looked what follows from the facts:
-    /// `is_known_in` says of its number whether it is still that.
+    /// The statement was executed. If SQLite has compiled it again for another plan, and for nothing else, it is not stale. But the
+    /// schema may be newer than the one from which something was derived: `is_known_in` says of its number whether it is
+    /// still that one.
     pub(crate) fn accept_plan(
         &self,
         before: Interrupted,

@@ -5,9 +5,9 @@
 //! |-------------------------------------------------------|-----------------------|------------------------------|
 //! | SELECT                                                | own connection        | logged                       |
 //! | EXPLAIN, ATTACH, a setting that is read               | own connection        | own connection               |
-//! | temp schema, temp tables, another PRAGMA that reads   | own connection        | logged, replayed at home     |
+//! | temp schema, temp tables, another PRAGMA that reads   | own connection        | logged, for local replay     |
 //! | INSERT, UPDATE, DELETE that any connection can run    | request               | logged                       |
-//! | the same with what only this connection has           | own connection, turn  | logged, replayed at home     |
+//! | the same with what only this connection has           | own connection, turn  | logged, for local replay     |
 //! | DDL, VACUUM, PRAGMA that writes, attached tables      | own connection, turn  | the transaction takes a turn |
 //! | BEGIN IMMEDIATE, BEGIN EXCLUSIVE                      | own connection, turn  | as SQLite                    |
 //! | a PRAGMA that would break the queue                   | refused               | refused                      |
@@ -85,8 +85,8 @@ pub(crate) struct Facts {
     pub(crate) pragma_schema: Option<String>,
     /// The PRAGMA names the temp schema, or an attached database that is no file.
     pub(crate) pragma_of_no_file: bool,
-    /// The authorizer was told nothing. So it is of VACUUM, and of what would make or remove something IF (NOT)
-    /// EXISTS where there is nothing to do: in another schema there may be.
+    /// The authorizer was told nothing. That is so for VACUUM, and for CREATE … IF NOT EXISTS and DROP … IF EXISTS where there is
+    /// nothing to do: in another schema there may be something.
     pub(crate) silent: bool,
     /// The application's authorizer has left something out.
     pub(crate) left_out: bool,
@@ -196,7 +196,7 @@ pub(crate) struct Compiled {
 pub(crate) enum Route {
     /// On the own connection, without a turn.
     Own,
-    /// By whoever leads; in a transaction on the own connection, holding the turn.
+    /// By the leader; in a transaction on the own connection, holding the turn.
     Request,
     /// On the own connection, holding the turn.
     Turn,
@@ -278,7 +278,7 @@ pub(crate) fn in_speculation(facts: &Facts, route: &Route, compiled: Compiled) -
 pub(crate) enum Applied {
     /// It is refused, or another one is compiled in its place (`connection/synchronous.rs`).
     Never,
-    /// It changes results, and so must wait until an open fork has moved to its turn.
+    /// It changes results, and so must wait until an open speculative transaction has moved to its turn.
     NotSpeculative,
     Anywhere,
 }
@@ -352,7 +352,7 @@ fn route_pragma(facts: &Facts, name: &str, argument: Option<&str>, compiled: Com
     let argument = argument.map(str::to_ascii_lowercase);
     match (name, argument.as_deref()) {
         (_, None) if compiled.read_only => Route::Own,
-        // Nobody else has it.
+        // No other connection has it.
         ("journal_mode" | "locking_mode" | "synchronous", _) if facts.pragma_of_no_file => {
             Route::Own
         }
@@ -374,8 +374,8 @@ fn route_pragma(facts: &Facts, name: &str, argument: Option<&str>, compiled: Com
     }
 }
 
-/// Whether a setting that a PRAGMA changed makes the session's writes its own affair: other
-/// connections would execute them differently. (`foreign_keys` and `recursive_triggers` travel with
+/// Whether a setting that a PRAGMA changed makes the connection connection-local: other connections would execute its writes
+/// differently. (`foreign_keys` and `recursive_triggers` travel with
 /// each request.)
 pub(crate) fn makes_connection_local(pragma: &str) -> bool {
     !matches!(

@@ -6,7 +6,7 @@
 //!
 //! | where                                       | the id                                                |
 //! |---------------------------------------------|-------------------------------------------------------|
-//! | in a speculative transaction                                   | reserved, above all that the table has; recorded      |
+//! | in a speculative transaction                | reserved, above all that the table has; recorded      |
 //! | outside, while ids of the table are reserved| the same, not recorded                                |
 //! | when the log is executed again              | the recorded one; if another program has taken it,    |
 //! |                                             | a new one                                             |
@@ -41,7 +41,7 @@ pub(crate) struct IdFunction {
     snapshots: u64,
     /// How often the connection has changed a setting: SQLite then compiles all statements again.
     settings: u64,
-    /// The open transaction has changed the schema. One that is rolled back has the number of the one that comes then.
+    /// The open transaction has changed the schema. After a rollback the next schema gets the same number.
     changes_schema: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct InsertWithIds {
     table: Option<Box<TableIds>>,
     key: u64,
     always_inserts: bool,
-    /// Where it has several, one may have been given a higher id than those before the statement.
+    /// Of several rows, one may have been given a higher id than the table had before the statement.
     one_row: bool,
     /// It has run without asking for an id, and no parameter was NULL: it asks only where one is.
     asks_for_null: bool,
@@ -132,11 +132,11 @@ impl IdFunction {
         rewriting.form()
     }
 
-    /// Reserves the id that SQLite will choose for a row, if it has chosen the one before it, and nobody has reserved
-    /// another since: that need not be asked for, nor given by the function. [`IdFunction::see`] notes what came of it.
+    /// Reserves the id that SQLite will choose for a row, if SQLite chose the one before it and nobody has reserved another since.
+    /// Then the table need not be asked, nor the function give the id. [`IdFunction::see`] notes which id SQLite chose.
     ///
-    /// Outside a transaction only if nobody has committed since. Between this look and SQLite's lock another program may
-    /// do so all the same, and SQLite choose another id: a conflict for who has reserved and seen that one.
+    /// Outside a transaction this holds only if nobody has committed since. Between this look and SQLite's lock another program can still
+    /// commit. SQLite then chooses another id, and a transaction that has reserved and seen that id conflicts.
     pub(crate) fn reserve_next(
         &self,
         queue: &Queue,
@@ -160,8 +160,8 @@ impl IdFunction {
         reserved.then_some(NextId { id, before })
     }
 
-    /// Reserves an id for the row that an INSERT will add which runs later, above all that the table has, and `added`, which
-    /// it will have then. `None` when it may come to no row, or to several.
+    /// Reserves an id for the row of an INSERT that is executed later: above all ids that the table has, and above `added`, which it
+    /// will have by then. `None` when the INSERT may add no row, or several.
     pub(crate) fn reserve(
         &self,
         queue: &Queue,
@@ -218,7 +218,7 @@ impl IdFunction {
             return (run(&mut insert.statement), Vec::new());
         };
         let before = connection.map(Before::of);
-        // Outside a transaction others may have inserted higher ones.
+        // Outside a transaction others may have inserted higher ids.
         let inside = connection.is_some_and(|it| !it.is_autocommit());
         let is_now = |known: &Highest| {
             inside

@@ -1,8 +1,8 @@
 //! Sets of tables: which ones a statement reads and writes, and which ones others have written.
 //!
-//! A set is small and may say yes by mistake, never no: two names can share a bit. Tables whose
-//! content depends on others than themselves, virtual tables and what is theirs, stand for every table. One
-//! more bit stands for what no statement names: the schema, SQLite's own tables, another program's commits.
+//! What must hold: a set may contain a table by mistake (two names can share a bit), and never lacks one. Tables whose content
+//! depends on other tables (virtual tables, and the tables that belong to them) stand for every table. One more bit stands for what no
+//! statement names: the schema, SQLite's own tables, another program's commits.
 
 use std::collections::BTreeSet;
 use std::collections::HashSet;
@@ -59,17 +59,17 @@ pub(crate) struct Touches {
 }
 
 impl Touches {
-    /// Of a statement of which nothing is known.
+    /// Those of a statement of which nothing is known.
     pub(crate) const ALL: Touches = Touches { reads: TableSet::ALL, writes: TableSet::ALL };
 
-    /// Of a statement that is executed for the first time: to look up what is virtual costs more than
-    /// many a statement, and most are executed once. (Every table, if it touches any.)
+    /// Those of a statement that is executed for the first time: every table, if it touches any. To look up which tables are virtual
+    /// costs more than many a statement, and most are executed once.
     pub(crate) fn at_first(facts: &Facts) -> Touches {
         // A trigger or a view may read what is not told.
         Touches::by(facts, facts.has_trigger, |_| TableSet::EVERY)
     }
 
-    /// Of a statement about which the authorizer told these facts.
+    /// Those of a statement about which the authorizer told these facts.
     pub(crate) fn of(facts: &Facts, known: &VirtualTables) -> Touches {
         let virtual_tables = &known.names;
         Touches::by(facts, facts.has_trigger && known.reads_untold, |name| {
@@ -161,7 +161,7 @@ impl VirtualTables {
                     self.reads_untold |= may_read_untold(&String::from_utf8_lossy(sql));
                 }
             }
-            // A schema that is rolled back has the number of the one that comes then.
+            // After a rollback the next schema gets the same number.
             let is_committed = connection.transaction() != sqlite::Transaction::Write;
             self.version = now.filter(|_| is_committed);
         }

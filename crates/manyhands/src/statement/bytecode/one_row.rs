@@ -1,4 +1,4 @@
-//! Whether a program is about one row, and which.
+//! Whether a program writes one row, and which.
 
 use super::{Bytecode, Given, Instruction, Registers, jumps, leaves};
 
@@ -38,7 +38,7 @@ impl Bytecode {
         Some(NamedRow { table: row.p4.clone(), parameter, is_added: taken.is_some() })
     }
 
-    /// Where it fails for nothing but that a row with this id is there.
+    /// Where it fails only because a row with this id is there.
     pub(super) fn taken(&self) -> Option<Taken> {
         const PRIMARY_KEY: i64 = 1555;
         const ROWID: i64 = 2579;

@@ -1,4 +1,4 @@
-//! What a table is asked before one of its rows is given an id.
+//! The questions to a table before one of its rows is given an id.
 
 use manyhands_sqlite::{self as sqlite, Statement, Step, ValueRef};
 
@@ -62,7 +62,7 @@ impl TableIds {
     pub(super) fn is_taken(&mut self, id: i64) -> bool {
         let row = self.taken.bind(1, ValueRef::Integer(id)).and_then(|()| self.taken.step());
         self.taken.reset();
-        // In doubt yes: then another id is given, and whoever has seen this one conflicts.
+        // In doubt yes: then another id is given, and a transaction that has seen this one conflicts.
         row != Ok(Step::Done)
     }
 
