@@ -1,5 +1,5 @@
-//! A session with SQLite: one of its connections, with the statements that were compiled for it, its counters, its source of
-//! new rowids, and the wait for other programs' locks.
+//! A session: one SQLite connection with its compiled statements, its counters, its source of new rowids, and its wait for the locks of
+//! other programs. An application's connection has one, and so has a leader's executor.
 
 pub(crate) mod busy;
 pub(crate) mod cursor_state;
@@ -30,7 +30,7 @@ pub(crate) struct Session {
     pub(crate) sqlite: sqlite::Connection,
     pub(crate) statements: StatementCache,
     pub(crate) compiler: Compiler,
-    /// How long it waits for other SQLite programs, and what ends that: those of its user.
+    /// How long the session waits for other SQLite programs, and what ends that wait; both belong to its user.
     pub(crate) wait: BusyWait,
     pub(crate) counters: Arc<SessionCounters>,
     pub(crate) ids: IdFunction,
@@ -105,7 +105,7 @@ impl Session {
         })
     }
 
-    /// What is compiled and executed until the guard is dropped is the session's own: nobody is asked whether it may.
+    /// What is compiled and executed until the guard is dropped is the session's own: the application is not asked whether it may.
     pub(crate) fn own_statements(&self) -> OwnStatements {
         self.compiler.hooks.own()
     }
@@ -151,7 +151,7 @@ impl Session {
         self.compiler.listener.accept_plan(heard.before, &heard.columns, prepared, is_known_in);
     }
 
-    /// Has the check of whoever uses it asked while a statement runs, if there is one.
+    /// Makes SQLite ask the user's check, if there is one, while a statement runs.
     pub(crate) fn check_while_running(&self) {
         let wait = self.wait.clone();
         let handler = move || if wait.is_checked() { Progress::Stop } else { Progress::Continue };

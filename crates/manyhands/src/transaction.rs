@@ -1,4 +1,4 @@
-//! What an open transaction remembers: its log, its savepoints, and the way that it has come.
+//! What an open transaction remembers: its log, its savepoints, and its path for predictions.
 
 pub(crate) mod log;
 pub(crate) mod prediction;

@@ -24,7 +24,7 @@ pub(crate) fn authorize(control: &Control, action: &Action<'_>) -> Verdict {
             !action.second.is_some_and(|name| name.eq_ignore_ascii_case("load_extension"))
         }
         ActionKind::Savepoint => {
-            // One of the executor's own name is executed by its owner.
+            // A savepoint with the executor's own name is executed by its owner.
             let own = action.second.is_some_and(|name| name.eq_ignore_ascii_case(SAVEPOINT));
             control.savepoints.load(Ordering::Relaxed) && !own
         }

@@ -1,17 +1,18 @@
-//! Checkpoints: what the WAL has is copied into the database file, so that the WAL can be used from its beginning again.
+//! Checkpoints: the frames of the WAL are copied into the database file, so that the WAL can be used from its beginning again.
 //!
-//! A checkpoint is complete when all is copied and nobody commits meanwhile: that is the leader's work, between
-//! batches. But the copying of a full WAL takes as long as ten commits. So where others wait, the leader first gives the
-//! leadership back, and when its caller's own write is answered, its thread copies what the WAL has until then, beside the
-//! commits of others ([`Checkpointer::copy_beside`]). What they have added is little, and the next leader copies it. If it
-//! never is, as they add faster than it is copied, the leader copies all at twice the limit.
+//! A checkpoint is complete when all frames are copied and nobody commits meanwhile. So the leader makes it, between batches. But
+//! to copy a full WAL takes as long as ten commits. Where others wait, the leader first gives the leadership back. When its
+//! caller's own write is answered, the caller's thread copies the WAL beside the commits of others ([`Checkpointer::copy_beside`]).
+//! They add little meanwhile, and the next leader copies that. If they add faster than it is copied, the leader copies
+//! everything at twice the limit.
 //!
-//! Without a reader that holds it back, such a checkpoint is complete, and the next writer starts the
-//! WAL at its beginning: the file is kept and overwritten, and seldom longer than the limit and what is committed while it
-//! is copied, never much longer than twice the limit, and a step of zeros (`wal_appends.rs`, in the fence). With such a
-//! reader, or while somebody who checkpoints is stopped, the WAL grows; the leader tries again
-//! each time it has grown by another quarter of the limit, and tells all members how much is held back. Whoever was
-//! given a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`QueueClient::wait_for_room`]).
+//! After a complete checkpoint the next writer starts the WAL at its beginning: the file is kept and overwritten. It is seldom longer
+//! than the limit plus what is committed during the copying, and never much longer than twice the limit plus a step of zeros
+//! (`wal_appends.rs`, in the fence).
+//!
+//! What can go wrong: *checkpoint starvation*. A reader, or a stopped process that checkpoints, keeps the WAL from being reused, and it grows. The
+//! leader tries again each time the WAL has grown by another quarter of the limit, and tells all members how much cannot be reused. A
+//! connection with a limit ([`crate::Builder::wal_bytes_limit`]) then waits until the reader is gone ([`QueueClient::wait_for_room`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -92,7 +93,7 @@ impl Checkpointer {
         if !self.copying_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
             return;
         }
-        // Else another thread is at it, or another process: to open a connection only to learn that costs too much.
+        // Otherwise another thread or process copies already: to open a connection only to learn that costs too much.
         let Ok(mut connection) = self.connection.try_lock() else { return };
         if file.lock_holder(CHECKPOINT_LOCK_BYTE).is_some() {
             return;
@@ -141,7 +142,7 @@ impl Checkpointer {
                 self.note_reader(file, queue, connection, &done);
                 None
             }
-            // Somebody else is at it. If that takes so long that the WAL grows, its process may have been stopped.
+            // Another connection checkpoints. If that takes so long that the WAL grows, its process may have been stopped.
             Err(error) if error.code.is_busy() => {
                 if frames >= 2 * limits::CHECKPOINT_FRAMES {
                     self.next_at.store(frames + limits::CHECKPOINT_FRAMES / 4, Ordering::Relaxed);
@@ -215,8 +216,8 @@ impl QueueClient<'_> {
         !has_room(queue, self.wal_bytes_limit)
     }
 
-    /// Waits until the WAL can be reused, or is short enough. Nobody rings when a reader ends: who waits leads
-    /// now and then, and tries to checkpoint.
+    /// Waits until the WAL can be reused, or is short enough. A reader that ends wakes nobody: so a waiter leads now and then, and
+    /// tries to checkpoint.
     ///
     /// # Errors
     /// The deadline passed, or the application interrupted.
@@ -234,7 +235,7 @@ impl QueueClient<'_> {
                 let works = self.file.checkpoint.checkpoint(self.file, queue, connection, 0);
                 drop(executor);
                 lead.release();
-                // A checkpoint that fails is no reader that could be waited for.
+                // A failed checkpoint is not a reader for which one could wait.
                 if !works || !self.lacks_room(queue) {
                     break;
                 }

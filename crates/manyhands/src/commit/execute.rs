@@ -74,7 +74,7 @@ impl Executor {
     ) -> Result<StatementAnswer, StatementError> {
         let before = self.connection().total_changes();
         let values = request.values(statement).ok_or(StatementError::NotHere)?;
-        // Not compiled or not bound: whatever is wrong, the owner's connection shall say it.
+        // Not compiled or not bound: the owner's connection reports what is wrong.
         let known = self.known(request, statement, taken).map_err(|_| StatementError::NotHere)?;
         if known.facts.transaction.is_some() {
             return Err(StatementError::NotHere);

@@ -1,8 +1,8 @@
-//! The process's connection for other people's writes: it executes requests inside a batch.
+//! The executor: the connection with which a process, when it leads, executes the requests of a batch.
 //!
-//! What always holds: between requests the transaction holds exactly what the requests so far have
+//! What always holds: between requests the transaction contains exactly what the requests so far have
 //! done. A single statement needs no savepoint for that, since SQLite undoes a statement that fails;
-//! several statements get one. Whatever would touch the neighbours spoils the batch instead: it is
+//! several statements get one. A request that would hurt its neighbours spoils the batch: the batch is
 //! rolled back whole, the offender goes to its own turn, and the neighbours are executed again.
 
 use crate::session::Session;
@@ -66,7 +66,7 @@ pub(crate) struct Executor {
 #[derive(Debug, Default)]
 pub(crate) struct Taken(Vec<Option<Box<Prepared>>>);
 
-/// Passes SQLite's news of a commit on to the queue, where a successor finds them.
+/// Notes in the queue how far SQLite's commit has come. If this leader dies, the next one reads it there.
 struct CommitNews(Arc<Queue>);
 
 impl CommitObserver for CommitNews {
@@ -91,7 +91,7 @@ impl Executor {
         self.connection().set(Setting::NoCheckpointOnClose, true);
     }
 
-    /// Makes the executor of a process out of a connection that nobody else uses.
+    /// Makes the executor of a process from a connection that nobody else uses.
     ///
     /// # Errors
     /// As SQLite fails.
@@ -340,7 +340,7 @@ impl Executor {
         match executed {
             Ok(done) => {
                 let room = manyhands_queue::Lead::answer_room(bytes.len());
-                // An answer without room is no reason to undo others' work, but its own must go.
+                // An answer without room is no reason to undo the work of others, but the request's own work must go.
                 request::encode_answer(&done, room, answer)
                     .map_or(Executed::Spoiled, |()| Executed::Answered)
             }
@@ -366,7 +366,7 @@ impl Executor {
             drop(own);
             if let Some(insert) = insert {
                 let (result, given) = self.session.ids.run(&self.queue, insert, ids, None, run);
-                // Recorded ones are their owner's, who gives them back or asks for them again.
+                // Recorded ids belong to their owner, which gives them back or asks for them again.
                 let table = insert.key();
                 let fresh = given.into_iter().filter(|id| !ids.ids.contains(id));
                 self.given.extend(fresh.map(|id| (table, id)));

@@ -1,15 +1,15 @@
-//! ExternalWriters to other SQLite programs: they poll for the write lock, where our writers stand in a queue that would hold it
-//! for ever.
+//! Leaders yield to external writers: stock SQLite programs poll for the write lock, while our writers stand in a queue that could
+//! hold the lock for ever.
 //!
 //! The leaders of a process hold the lock for a quantum, batch after batch. Then they leave it free:
 //!
-//! * if another program has committed before this quantum, it is writing, and is about to ask again: SQLite's busy handler
-//!   sleeps 1, 2, 5, 10 ms and so on, about as long as it has waited already. The lock is free until it comes, and then for as
-//!   long as the quantum was, so that both sides get about half of the time;
-//! * otherwise nobody knows whether somebody polls: it is free for a part of the quantum.
+//! * If another program has committed before this quantum, it is writing, and is about to ask again: SQLite's busy handler
+//!   sleeps 1, 2, 5, 10 ms and so on, about as long as it has waited already. The lock stays free until that program comes, and then for
+//!   as long as the quantum was, so that both sides get about half of the time.
+//! * Otherwise nobody knows whether a program polls: the lock stays free for a part of the quantum.
 //!
-//! Who takes the lock again from a program that writes one commit after the other must meet the moment between two of
-//! them: [`lock_ahead`].
+//! To get the lock back from a program that writes one commit after the other, a leader must meet the moment between two of
+//! its commits: [`lock_ahead`].
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
@@ -31,8 +31,8 @@ pub(crate) struct ExternalWriters {
     patience: AtomicU32,
 }
 
-/// The write lock was held for a while, and is free; another program has the database open. `taken` is the header of the wal-index as the lock was taken; nobody needs
-/// `connection`.
+/// Leaves the write lock free for a while, after it was held for `held` while another program has the database open. `taken` is the header of
+/// the wal-index as the lock was taken; nobody else needs `connection` meanwhile.
 pub(crate) fn yield_to_external_writers(
     file: &DatabaseFile,
     queue: &Queue,
@@ -54,7 +54,7 @@ pub(crate) fn yield_to_external_writers(
     held_ns.store(0, Ordering::Relaxed);
     let left = patience.load(Ordering::Relaxed);
     if left > 0 {
-        // It has slept for longer each time that it came in vain.
+        // The other program sleeps for longer each time that it comes in vain.
         let arrival_max =
             quantum.max(limits::COURTESY_ARRIVAL) * (1 << (limits::COURTESY_PATIENCE - left));
         let came = let_others_write(file, connection, quantum, arrival_max);
@@ -114,7 +114,7 @@ fn let_others_write(
                 came = Some(Instant::now());
             }
             Some(came) if came.elapsed() >= share => return true,
-            // It has no more to write.
+            // The other program has no more to write.
             Some(_)
                 if seen.1.elapsed() >= limits::COURTESY_QUIET
                     && file.lock_holder(WRITE_LOCK_BYTE).is_none() =>

@@ -136,8 +136,8 @@ impl DatabaseFile {
         };
         let mut session = Session::new(connection, settings)?;
         session.take_over_checkpoints();
-        // SQLite opens the WAL, and reads the schema: three quarters of what a connection's first write would cost
-        // else. What fails here fails there again, and is told there.
+        // SQLite opens the WAL and reads the schema here: otherwise the connection's first write would do so. What fails here
+        // fails there again, and is reported there.
         session.schema = KnownSchema::read(&session.sqlite).unwrap_or_default();
         self.share_with_group();
         // Not before: were it the last one, SQLite would remove the WAL, which the new one would make again.
@@ -145,8 +145,8 @@ impl DatabaseFile {
         Ok(session)
     }
 
-    /// Opens an SQLite connection to this very file. Where another database has come to the path, that one's last
-    /// connection would take our WAL for its own when it closes.
+    /// Opens an SQLite connection to this very file. If another database has taken its place at the path, the last connection
+    /// to that one would take our WAL for its own when it closes.
     pub(crate) fn open_sqlite(&self, mode: OpenMode) -> Result<sqlite::Connection, Error> {
         let connection = sqlite::Connection::open(&self.path, mode, false)?;
         connection.set(sqlite::Setting::NoCheckpointOnClose, true);
@@ -238,7 +238,7 @@ impl DatabaseFile {
         if place.is_sound() {
             return Ok(Arc::clone(&place));
         }
-        // The same for all, whatever was written over: who joins does not take it for another version's.
+        // The same error for all, whatever was overwritten: a process that joins must not take the file for another version's.
         place.retire();
         tracing::warn!(path = %self.path.display(), "the queue file was damaged or deleted: joining a new one");
         let connection = self.open_sqlite(OpenMode::ReadWrite)?;
@@ -262,7 +262,7 @@ impl DatabaseFile {
         Ok(ExecutorGuard { guard })
     }
 
-    /// Says who holds the write lock, if `error` is that somebody does; or that the descriptors were closed, if it is that.
+    /// Adds to `error` who holds the write lock, if that is the error; or that the descriptors were closed, if that is so.
     pub(crate) fn describe_busy(&self, error: sqlite::Error, waited: Duration) -> Error {
         if error.code.is_io_error() && self.is_lost() {
             return self.lost_error();

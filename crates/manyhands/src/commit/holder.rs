@@ -1,7 +1,8 @@
-//! Who in this process holds the turn: what the queue does not know, which tells processes apart, and no threads.
+//! The holder of the turn within this process. The queue knows processes, and no threads.
 //!
-//! It is told to whoever has waited in vain for somebody of the same process. And a connection that stays in its thread can
-//! give its turn back in that thread only: another one that waits there for this turn waits for itself.
+//! A connection that has waited in vain for another one of its process is told which thread that is. And a connection that stays in its
+//! thread can give its turn back in that thread only: if another connection waits for that turn in the same thread, it waits for
+//! itself.
 
 use crate::error::HeldHere;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ pub(crate) struct TurnHolder(Mutex<Option<Holding>>);
 #[derive(Debug)]
 struct Holding {
     thread: Pid,
-    /// Nobody else uses the connection.
+    /// No other thread uses the connection.
     stays: bool,
     statement: Option<Arc<str>>,
 }

@@ -21,7 +21,7 @@ pub(crate) struct FirstConnection {
     pub(crate) is_plain: bool,
 }
 
-/// Who opens a file: with a connection that is nobody's, or with a user's own.
+/// The connection that opens a file: one without a user, or a user's own.
 #[derive(Debug)]
 pub(crate) enum Opener<'a> {
     Gives(FirstConnection),
@@ -92,11 +92,11 @@ fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Err
     Ok(())
 }
 
-/// Refuses a file that somebody has open under another name: a hard link, or a mount of the file alone. The other's -wal and
-/// -shm files have that name, and two logs of one database destroy it. Who has it open by our name has the same -shm file
+/// Refuses a file that a process has open under another name: a hard link, or a mount of the file alone. Its -wal and -shm files
+/// have that name, and two logs of one database destroy it. A process that has the file open by our name has the same -shm file
 /// open, and has a lock there.
 ///
-/// What can go wrong: whoever opens it by another name later is not noticed, unless he opens it here.
+/// What can go wrong: a stock program that opens the file by another name later is not noticed.
 fn refuse_another_name(path: &Path, found: &std::fs::Metadata) -> Result<(), Error> {
     let mut shared_memory = path.as_os_str().to_owned();
     shared_memory.push("-shm");

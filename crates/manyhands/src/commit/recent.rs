@@ -1,5 +1,5 @@
 //! The recent commits, as the queue remembers them: which tables were written since a transaction's
-//! snapshot. A state of the database is known by the header of its wal-index.
+//! snapshot. The header of the wal-index identifies a state of the database.
 
 use manyhands_queue::{CommitNote, Lead, Queue, planted};
 use manyhands_sqlite::WalIndexHeader;

@@ -1,30 +1,29 @@
-//! After a leader's death: was its batch committed?
+//! Resolving an orphaned batch: a leader has died. Was its batch committed?
 //!
 //! SQLite itself knows: a transaction is committed when the wal-index header covers its commit
 //! frame. The dead leader told the queue how far it had come (see `manyhands_sqlite::vfs`):
 //!
-//! * It *sealed* the batch: both copies of the wal-index header had it, and it had the write lock. Nothing can
-//!   undo such a commit.
-//! * It *announced* the commit frame and did not seal. Either it had not begun to write the header: then nobody
-//!   ever saw the frame, and the next writer overwrites it. Or it died in the few nanoseconds between the two
-//!   copies: then whoever begins to read recovers the wal-index from the file, frame included; but somebody who
-//!   read already may have taken the write lock before, and overwritten it. Or both copies were written. So the
-//!   batch is committed exactly if the header covers the place, and the very frame, checksum included, is there.
-//!   But if the leader had not begun to *publish*, only a recovery can have made that so, which starts the header's
-//!   change counter again; or another program has executed the same, and written the same frame. If one has
-//!   restarted the WAL in the few milliseconds since, the frame is gone, and again the counter may tell that there
-//!   was no recovery. Where it does not, the owners are told that the outcome is unknown, for a guess could apply a
-//!   write twice, or lose it. (Not a restart: the dead leader began the file, as the first writer does. Its salt is
-//!   in the file then, and not in the wal-index, where a recovery would have put it: nobody ever saw the frame.)
-//! * It announced nothing: there was no commit frame. Its death is what the leader's word and the locks say, and
-//!   that word may have been written over: then it lives, holds SQLite's write lock, and may yet commit. So
-//!   only who holds the write lock looks. If the queue is no longer sound, the leader's process may have
-//!   lost the shared memory before it announced (`sigbus` in the queue): then nobody knows.
+//! * **Sealed**: both copies of the wal-index header had the commit, while the leader held the write lock. Nothing can undo it.
+//! * **Announced, and not sealed**: the batch is committed exactly if the header covers the place of the commit frame, and that very
+//!   frame, checksum included, is there. There are three possibilities:
+//!   1. The leader had not begun to write the header. Nobody ever saw the frame, and the next writer overwrites it.
+//!   2. The leader died in the few nanoseconds between the two copies. A new reader recovers the wal-index from the file, frame
+//!      included; but a connection that was reading already may have taken the write lock before, and overwritten the frame.
+//!   3. Both copies were written.
 //!
-//! A frame that was written and never published is still in the file, and the next recovery would find
-//! it: after the death of all processes, or of one that was about to restart the WAL. So before anybody
-//! is told that the batch is not committed, its frame is erased. And the WAL is synced before the
-//! answer, whatever it is: the dead leader may not have come to that.
+//!   If the leader had not begun to *publish*, only a recovery can have made the header cover the frame, and a recovery starts the
+//!   header's change counter again; or another program has executed the same, and written the same frame. If another program has restarted
+//!   the WAL in the few milliseconds since, the frame is gone, and the counter may tell that there was no recovery. Where it does
+//!   not, the owners are told that the outcome is unknown: a guess could apply a write twice, or lose it. (One case looks like a restart, and
+//!   is none: the dead leader began the file, as the first writer does. Then its salt is in the file, and not in the wal-index, where a
+//!   recovery would have put it, so nobody ever saw the frame.)
+//! * **Nothing announced**: there was no commit frame. But the leader's word may have been overwritten: then the leader lives, holds
+//!   SQLite's write lock, and may yet commit. So only the holder of the write lock looks. If the queue is no longer sound, the
+//!   leader's process may have lost the shared memory before it announced (`sigbus` in the queue): then nobody knows.
+//!
+//! A frame that was written and never published is still in the file, and the next recovery would find it: after the death of all
+//! processes, or of a process that was about to restart the WAL. So the frame is erased before anybody is told that the batch is not
+//! committed. And the WAL is synced before any answer, since the dead leader may not have done so.
 
 use std::time::Instant;
 
@@ -35,7 +34,7 @@ use crate::Error;
 use crate::commit::executor::Executor;
 use crate::commit::file::DatabaseFile;
 
-/// Settles what the last leader left, if it left something.
+/// Resolves the batch that the last leader left, if it left one.
 ///
 /// # Errors
 /// When the database cannot be looked at: then the batch stays for the next leader.
@@ -146,14 +145,14 @@ impl Found {
     }
 }
 
-/// True when what lies at the frame's place belongs to a commit that all can see.
+/// True when the frame's place belongs to a commit that everybody can see.
 fn covers(header: &WalIndexHeader, frame: &CommitFrame) -> bool {
     let number = header.frame_at(frame.offset);
     frame.header[8..16] == header.salt
         && number.is_some_and(|number| number <= u64::from(header.frame_last))
 }
 
-/// More commits than another program can make between a leader's death and its successor's look.
+/// More commits than another program can make between a leader's death and the next leader's look.
 const CHANGES_SINCE_DEATH_MAX: u32 = 20_000;
 
 /// The rule above, for an announced frame that was not sealed.

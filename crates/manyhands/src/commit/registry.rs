@@ -43,12 +43,12 @@ pub(crate) fn open(
     let forks = locks::hold_off_forks();
     let mut files = lock(&OPEN);
     let parked = |file: &Arc<DatabaseFile>| file.users.load(Ordering::Relaxed) == 0;
-    // What a child inherited is not its own, and what failed is not used again.
+    // A file that a child inherited is not its own, and a file whose sync failed is not used again.
     let is_usable =
         |file: &Arc<DatabaseFile>| file.is_usable() && !(file.id() == id && file.is_lost());
     let (kept, mut gone): (Vec<_>, Vec<_>) = files.drain(..).partition(is_usable);
     *files = kept;
-    // One that was deleted or replaced while nobody used it would be taken for the new one by its -shm.
+    // A file that was deleted or replaced while nobody used it would be taken for the new one, because of its -shm file.
     for stale in files.extract_if(.., |file| parked(file) && !file.is_in_place()) {
         stale.close();
     }

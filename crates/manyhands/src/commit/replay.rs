@@ -1,8 +1,8 @@
-//! The log of a transaction, executed again by the leader inside its batch: would its caller see the
-//! same now?
+//! Replay: the leader executes the log of a transaction again, inside its batch, and compares. If a statement shows its caller something
+//! else now, the transaction conflicts. This is where conflicts are decided (`local_replay.rs` does the same on the own connection).
 //!
-//! Each statement runs under the clock, the dice and the rowids that it had speculatively. Those that only
-//! read are passed over when nothing that they read was written since: not by others, and not by this
+//! Each statement runs under the clock, the seed and the rowids that it had speculatively. Statements that only
+//! read are skipped when nothing that they read was written since: not by others, and not by this
 //! transaction from what others have written.
 
 use crate::row::Counted;
@@ -46,8 +46,8 @@ impl Taint {
         self.0 = self.0.and(tables);
     }
 
-    /// A statement was executed again. From what others have written it makes something else; so it does
-    /// when it asks what was counted (`asks_session`), which may come from there.
+    /// A statement was executed again. If it reads what others have written, what it writes may differ; also if it asks what was
+    /// counted (`asks_session`), which may come from there.
     pub(crate) fn spread(&mut self, touches: Touches, asks_session: bool) {
         if (touches.reads.and(touches.writes).meets(self.0) && !planted("taint-stays"))
             || asks_session && self.0 != TableSet::NONE
@@ -123,9 +123,9 @@ impl Executor {
         taint: &mut Taint,
         written: &mut TableSet,
     ) -> Result<Option<Again>, Executed> {
-        // Without it, this is nothing for us.
+        // A statement without an observation cannot be replayed here.
         let (then, counted_then) = statement.seen.as_ref().ok_or(Executed::Spoiled)?;
-        // Not even compiled: its owner knows what it reads.
+        // It is not even compiled: its owner has told what it reads.
         let spared = statement.reads_only.is_some_and(|reads| taint.spares(TableSet(reads)));
         if spared && counted_then.asked == 0 {
             return Ok(None);
@@ -152,8 +152,8 @@ impl Executor {
         }
         taint.spread(touches, known.facts.session_function);
         *written = written.and(touches.writes);
-        // OR ROLLBACK and its kin end the batch. What the system failed at is nobody's result, nor is a
-        // value that is too large only here.
+        // OR ROLLBACK, or RAISE(ROLLBACK), ends the batch. A failure of the system is no result, nor is a value that is too
+        // large only here.
         let gone = self.connection().is_autocommit();
         let no_result = |code: Code| !code.is_result() || code.primary() == Code::TOOBIG.0;
         if gone || watched.error.as_ref().is_some_and(|error| no_result(error.code)) {

@@ -1,9 +1,9 @@
 //! Requests and answers as bytes: what travels between a client and a leader.
 //!
 //! Whatever comes out of shared memory is decoded with every length checked, and borrows from a
-//! private copy. Behind each request and each answer is a checksum: bytes that somebody has written over
-//! could decode to another statement, another value, another answer. A request that is none is "not here",
-//! and its owner executes it; the outcome of an answer that is none is unknown.
+//! private copy. Behind each request and each answer is a checksum: bytes that somebody has overwritten
+//! could decode to another statement, another value, another answer. If a request is damaged, its owner executes it; if an answer is
+//! damaged, the outcome is unknown.
 
 use crate::row::Counted;
 use core::ops::Range;
@@ -39,8 +39,8 @@ impl SessionSettings {
         }
     }
 
-    /// True when a batch with these settings may execute a request of that session. One that is synced is as good for
-    /// who asked for less.
+    /// True when a batch with these settings may execute a request of that session. A synced batch is also good for a request that
+    /// asked for less.
     pub(crate) fn executes(self, other: SessionSettings) -> bool {
         let is_durable = self.full || !other.full || planted("full-in-a-normal-batch");
         SessionSettings { full: self.full, ..other } == self && is_durable
@@ -80,7 +80,7 @@ pub(crate) struct Origin {
 /// One or more statements, which take effect together or not at all.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request<'a> {
-    /// In its bytes, too, the first: see [`decode_session`].
+    /// Also the first in the encoded bytes: see [`decode_session`].
     pub(crate) session: SessionSettings,
     /// What the session had counted before.
     pub(crate) before: Counts,
@@ -243,12 +243,12 @@ fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     (xxh3_64(bytes) == u64::from_le_bytes(*checksum)).then_some(bytes)
 }
 
-/// The request in `bytes`; `None` when they are none.
+/// The request in `bytes`; `None` when they are damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
     postcard::from_bytes(unseal(bytes)?).ok()
 }
 
-/// The settings of the request in `bytes`, which are its beginning; `None` when they are none.
+/// The settings of the request in `bytes`, which are its beginning; `None` when they are damaged.
 pub(crate) fn decode_session(bytes: &[u8]) -> Option<SessionSettings> {
     postcard::take_from_bytes(unseal(bytes)?).ok().map(|(session, _)| session)
 }
@@ -258,7 +258,7 @@ pub(crate) fn encode_answer(answer: &Answer, room: usize, into: &mut Vec<u8>) ->
     encode_within(answer, room, into)
 }
 
-/// The answer in `bytes`; `None` when they are none.
+/// The answer in `bytes`; `None` when they are damaged.
 pub(crate) fn decode_answer(bytes: &[u8]) -> Option<Answer> {
     postcard::from_bytes(unseal(bytes)?).ok()
 }

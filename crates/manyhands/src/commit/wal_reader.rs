@@ -1,12 +1,11 @@
-//! The reader that keeps the WAL from being reused: who it is.
+//! Checkpoint starvation: which reader keeps the WAL from being reused.
 //!
-//! A reader costs nothing for this: whoever wants to know asks the kernel who holds the lock of the oldest
-//! read mark. For a stock SQLite, whose locks are a process's, it names the process. Ours belong to open
-//! files, which have no process; but the files of a process are in /proc with their locks, and the processes
-//! that may be meant are members of the queue.
+//! Readers do nothing for this. When somebody wants to know, the kernel is asked who holds the lock of the oldest read
+//! mark. The locks of a stock SQLite belong to a process, which the kernel names. Our locks belong to open files, which have no
+//! process; but /proc shows the files of a process with their locks, and the processes in question are members of the queue.
 //!
-//! What can go wrong: /proc shows nothing of processes of other users or pid namespaces. Then it is known
-//! that there is a reader, and not who.
+//! What can go wrong: /proc shows nothing of processes of other users or pid namespaces. Then the reader is reported without its
+//! name.
 
 use core::fmt;
 use core::time::Duration;
@@ -93,7 +92,7 @@ pub(crate) fn find(file: &DatabaseFile, queue: &Queue) -> Option<WalReader> {
 fn lock_bytes(marks: [u32; sqlite::READ_MARKS], frames: u32) -> impl Iterator<Item = i64> {
     let mut old: Vec<(u32, i64)> =
         marks.into_iter().zip(sqlite::vfs::READ_LOCK_BYTE_FIRST..).collect();
-    // Who reads without the WAL has the first mark, whatever it says.
+    // A connection that reads without the WAL has the first mark, whatever its value.
     old[0].0 = 0;
     // A mark of all ones is not in use.
     old.retain(|&(mark, _)| mark < frames);

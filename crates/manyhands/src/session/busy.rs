@@ -12,8 +12,8 @@ use crate::session::interrupt::Interrupt;
 
 /// How long a connection waits for other SQLite programs. Shared with the connection's busy handler.
 ///
-/// Between tries it sleeps shorter than SQLite's own handler, whose sleeps grow to 100 ms: it stands
-/// for a whole queue.
+/// It sleeps for a shorter time between tries than SQLite's own handler, whose sleeps grow to 100 ms: a whole queue waits behind
+/// it.
 #[derive(Clone, Debug)]
 pub(crate) struct BusyWait(Arc<Shared>);
 
@@ -64,7 +64,7 @@ impl BusyWait {
         self.interrupt().is_some_and(|it| it.is_asked())
     }
 
-    /// `None` while the connection is nobody's.
+    /// `None` while the connection has no user.
     fn interrupt(&self) -> Option<Arc<Interrupt>> {
         lock(&self.0.interrupt).upgrade()
     }

@@ -21,8 +21,8 @@ pub(crate) struct CursorState {
     draining: Mutex<Draining>,
 }
 
-/// A function of the application's, called while its connection drains the cursor, may drop the cursor: a garbage
-/// collector runs anywhere. Its thread has the state locked then, and would wait for itself.
+/// A function of the application may drop the cursor while its connection drains the cursor: a garbage collector runs
+/// anywhere. Its thread holds the state's lock then, and must not wait for itself.
 #[derive(Debug, Default)]
 struct Draining {
     by: Option<ThreadId>,
@@ -36,7 +36,7 @@ struct State {
     listener: Listener,
     /// Where the statement goes then.
     returned: Arc<Returned>,
-    /// The statement's clock and dice, while it is not stepped.
+    /// The statement's pinned clock and seed, while it is not stepped.
     paused: Option<Paused>,
     columns: Arc<[String]>,
     /// Fetched before they were asked for.
@@ -54,7 +54,7 @@ struct State {
     was_recompiled: bool,
 }
 
-/// Statements that cursors have done with; the connection keeps them for their next use.
+/// Statements that their cursors no longer need; the connection keeps them for their next use.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "they come boxed, and leave boxed")]
 pub(crate) struct Returned(Mutex<Vec<Box<Prepared>>>);
@@ -262,7 +262,7 @@ impl State {
         Ok(running.map(|it| Row::new(Arc::clone(&self.columns), it.statement.row())))
     }
 
-    /// Steps the statement, under its clock and dice; true when there is a row.
+    /// Steps the statement, under its pinned clock and seed; true when there is a row.
     fn step(&mut self) -> Result<bool, Error> {
         let Some(running) = &mut self.running else { return Ok(false) };
         if running.statement.is_inherited() {

@@ -1,9 +1,8 @@
 //! Connections that were closed by the application and are kept for the next one.
 //!
 //! To open a connection costs SQLite more than a write does: files, locks, built-in functions, the
-//! schema. An application that opens one for each piece of work gets a kept one instead. Only a
-//! connection that is as new is kept: no PRAGMA with an argument, no function, no temp schema, nothing
-//! attached.
+//! schema. An application that opens one for each piece of work gets a kept one instead. Only a *pristine*
+//! connection is kept: no PRAGMA with an argument, no function, no temp schema, nothing attached.
 
 use crate::session::Session;
 use std::sync::Mutex;
@@ -31,7 +30,7 @@ impl IdleSessions {
         Some(kept.remove(place).1)
     }
 
-    /// Keeps a connection that is as new, unless there are enough.
+    /// Keeps a pristine connection, unless there are enough.
     pub(crate) fn keep(&self, settings: &Settings, connection: Session) {
         connection.forget_session();
         let mut kept = lock(&self.0);

@@ -1,9 +1,9 @@
 //! Interrupts, from any thread.
 //!
-//! There are two. An *interrupt* is SQLite's: it ends what runs, and SQLite keeps it until no statement is active, so
-//! that a cursor with rows left keeps it, and all statements fail until that is read or dropped. What undoes ends such
-//! cursors, and so does not fail. A *cancellation* is ours, for who hands a connection from one caller to the next: it
-//! lasts until it is taken back, and cursors that nobody reads meanwhile go on after it.
+//! There are two kinds. An *interrupt* is SQLite's: it ends the running statements, and lasts until no statement is active. A cursor with
+//! rows left keeps it alive, and all statements fail until that cursor is read or dropped. A rollback ends such cursors, and so does
+//! not fail. A *cancellation* is ours, for drivers that hand a connection from one caller to the next: it lasts until it is taken back, and
+//! cursors that nobody reads meanwhile go on after it.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,8 @@ impl InterruptHandle {
     }
 
     /// Ends what the connection does and waits for, and what it begins, with [`crate::Error::is_interrupt`], until
-    /// [`InterruptHandle::resume`]. What is short may succeed all the same. A cursor that is not read meanwhile goes
-    /// on after it.
+    /// [`InterruptHandle::resume`]. A short statement may still succeed. A cursor that is not read meanwhile goes on after
+    /// it.
     pub fn cancel(&self) {
         self.interrupt.cancelled.store(true, Ordering::Relaxed);
     }

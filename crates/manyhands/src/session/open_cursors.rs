@@ -10,7 +10,7 @@ use crate::statement::prepared::Prepared;
 #[derive(Debug, Default)]
 pub(crate) struct OpenCursors {
     cursors: Vec<Weak<CursorState>>,
-    /// Their statements, when they are done with them.
+    /// The statements that they no longer need.
     pub(crate) returned: Arc<Returned>,
 }
 
@@ -30,12 +30,12 @@ impl OpenCursors {
         self.cursors.iter().any(|cursor| cursor.strong_count() > 0)
     }
 
-    /// A statement that a cursor is done with.
+    /// A statement that its cursor no longer needs.
     pub(crate) fn take_returned(&self) -> Option<Box<Prepared>> {
         self.returned.pop()
     }
 
-    /// Drops the statements that cursors are done with.
+    /// Drops the statements that their cursors no longer need.
     pub(crate) fn drop_returned(&self) {
         while self.take_returned().is_some() {}
     }

@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) reads_only: Option<TableSet>,
     /// It changes neither data nor transaction.
     pub(crate) changes_nothing: bool,
-    /// Its clock and dice, if they are not its transaction's.
+    /// Its pinned clock and seed, if they are not its transaction's.
     pub(crate) pinned: Option<Pinned>,
     /// It is about savepoints.
     pub(crate) is_savepoint: bool,

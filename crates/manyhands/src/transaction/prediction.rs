@@ -1,13 +1,13 @@
-//! Whether a transaction of mode Auto will write, as transactions like it did before: those that came by the same
-//! statements. What is learnt all processes share ([`Queue::predict`]).
+//! Predictions: whether a transaction of mode Auto will write, judged by the transactions before it that executed the same
+//! statements. All processes share what is learnt ([`Queue::predict`]).
 
 use crate::statement::fingerprint::Fingerprint;
 use manyhands_queue::{Became, Prediction, Queue};
 
-/// How many different statements of a transaction are looked at. What reads more before it writes is rare.
+/// How many different statements of a transaction are looked at. Few transactions read more before they write.
 const STATEMENTS_MAX: usize = 16;
 
-/// The way that the open transaction has come.
+/// The path of the open transaction: the statements that it has executed.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     steps: Vec<Step>,
@@ -19,12 +19,12 @@ pub(crate) struct Path {
 pub(crate) struct Step {
     /// The statements until here.
     way: u64,
-    /// The last one of them, whatever came before: for ways that nobody has come yet.
+    /// The last one of them, whatever came before: for paths that are new.
     statement: u64,
 }
 
 impl Step {
-    /// What transactions have done that came this way.
+    /// What earlier transactions on this path have done.
     pub(crate) fn predict(self, queue: &Queue) -> Prediction {
         match queue.predict(self.way) {
             known @ (Prediction::Writes | Prediction::Reads) => known,

@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 
 impl DatabaseFile {
     /// True once the program has closed descriptors of this file which it did not open: with them went the locks of
-    /// every connection, and its membership. It is opened anew by who next opens it. Costs some system calls.
+    /// every connection, and the membership. The next connection opens the file anew. Costs some system calls.
     pub(crate) fn is_lost(&self) -> bool {
         let is_lost = self.has_lost()
             || self.queue().is_lost()

@@ -11,8 +11,8 @@ use crate::limits;
 
 impl DatabaseFile {
     /// Gives the -wal and -shm files to the group of the database, where its members may write: SQLite gives them its
-    /// mode, and its owner and group only where it runs as root. The database's owner could not write otherwise when
-    /// another member of the group was first. Who is not of the group, or does not own the files, may not.
+    /// mode, and its owner and group only where it runs as root. Otherwise the database's owner could not write when
+    /// another member of the group was first. A process that is not in the group, or does not own the files, may not do this.
     pub(crate) fn share_with_group(&self) {
         const GROUP_WRITES: u32 = 0o020;
         let Ok(found) = std::fs::metadata(&self.path) else { return };
@@ -22,7 +22,7 @@ impl DatabaseFile {
         for suffix in ["-shm", "-wal"] {
             let mut path = self.path.as_os_str().to_owned();
             path.push(suffix);
-            // Not where a link leads to.
+            // Links are not followed.
             if std::fs::symlink_metadata(&path).is_ok_and(|it| it.gid() != found.gid()) {
                 let _ = std::os::unix::fs::lchown(&path, None, Some(found.gid()));
             }
