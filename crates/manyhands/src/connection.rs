@@ -67,18 +67,18 @@ pub struct Connection {
     /// `None` only while it is dropped.
     session: Option<Session>,
     pub(crate) settings: Settings,
-    /// `None` for a database without a queue, and while it has not come to it.
+    /// `None` for a database without a queue, and before it has joined its queue.
     pub(crate) file: Option<FileHandle>,
-    /// The way to it.
+    /// How it joins its queue.
     pub(crate) entrance: Option<Arc<Entrance>>,
     /// Attached databases that have a queue, by schema name.
     pub(crate) attached: BTreeMap<String, FileHandle>,
     pub(crate) turns: Turns,
     /// The open transaction, while it is speculative.
     pub(crate) optimistic: Option<Box<Optimistic>>,
-    /// An empty log, with the memory of one before.
+    /// An empty log, with the memory of an earlier one.
     pub(crate) log_memory: Log,
-    /// Watches one statement after the other, with the memory that it has.
+    /// Observes one statement after the other, and keeps its memory.
     pub(crate) observer: Observer,
     pub(crate) savepoints: Savepoints,
     /// See [`Connection::defer_writes`].
@@ -256,8 +256,8 @@ impl Connection {
         self.sqlite().is_autocommit()
     }
 
-    /// Refuses a connection from before a fork, or whose descriptors were closed, and a guard whose transaction is over; forgets interrupts of earlier
-    /// operations.
+    /// Refuses a connection from before a fork, a connection whose descriptors were closed, and a guard whose transaction is over. Forgets
+    /// interrupts of earlier operations.
     pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupt.forget();
         if self.sqlite().is_inherited() {
@@ -290,7 +290,7 @@ impl Connection {
         self.guarded &= failed || !self.is_autocommit();
     }
 
-    /// SQLite may have ended the transaction by itself, for an error: then its speculation and its turn end too.
+    /// SQLite may have ended the transaction by itself after an error: then its speculation and its turn end, too.
     pub(crate) fn end_with_transaction(&mut self) {
         if self.sqlite().is_autocommit() {
             if let Some(ended) = self.end_optimistic() {
@@ -408,7 +408,7 @@ impl Connection {
         } else if result.is_ok() {
             self.savepoints.note(statement.as_ref());
         }
-        // A COMMIT that fails may have ended the transaction all the same.
+        // A COMMIT that fails may nevertheless have ended the transaction.
         self.let_go_after_transaction();
         result
     }

@@ -44,12 +44,12 @@ impl Connection {
         Ok(())
     }
 
-    /// The same. An ATTACH fails as a whole: to a file whose queue cannot be joined nothing could be written in turn.
+    /// The same. An ATTACH fails as a whole: without its queue, nothing could be written to the file in a turn.
     pub(crate) fn notice_or_detach(&mut self, prepared: &Prepared) -> Result<(), Error> {
         let noticed = self.notice(&prepared.facts);
         let attaches = prepared.facts.attaches && !prepared.facts.detaches;
         if noticed.is_err() && attaches && !prepared.compiled.explain {
-            // What cannot be detached again can still be read.
+            // If it cannot be detached again, it can still be read.
             let _ = self.detach_last();
         }
         noticed
@@ -63,7 +63,7 @@ impl Connection {
         self.sqlite().execute(&format!("DETACH {}", rewrite::quote(&last)))
     }
 
-    /// Puts our handlers back, when a PRAGMA was compiled that has put SQLite's own in their place.
+    /// Installs our handlers again, after a PRAGMA has replaced them with SQLite's own.
     pub(crate) fn keep_handlers(&self, facts: &Facts) {
         let session = self.session();
         match &facts.pragma {
@@ -122,7 +122,7 @@ impl Connection {
             }
             let mode = format!("PRAGMA {}.journal_mode", rewrite::quote(&schema));
             let mode = self.sqlite().query_text(&mode)?;
-            // One in another mode is locked as SQLite locks it: it has no queue.
+            // A file in another mode has no queue: SQLite locks it in its own way.
             if mode == "wal" {
                 let connection = sqlite::Connection::open(&path, OpenMode::ReadWrite, false)?;
                 if !connection.is_read_only() {

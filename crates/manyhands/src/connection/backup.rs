@@ -7,7 +7,7 @@ use crate::Error;
 use crate::commit::registry::FileHandle;
 use crate::connection::Connection;
 
-/// A copy that is being made; made by [`Connection::backup`]. Dropping it before it is done undoes it.
+/// A backup under way; made by [`Connection::backup`]. Dropping it before it is done undoes the copy.
 ///
 /// The target belongs to it. The source can be used meanwhile: what its own connection writes is copied
 /// too, and when another connection writes, the copy begins from the start. With all pages in one step
@@ -68,7 +68,7 @@ impl Connection {
             return Err(Error::from(sqlite::Error { code, message }));
         }
         let lead = file.as_ref().map(|file| target.client(file).take_turn()).transpose()?;
-        // A speculative transaction's imaginary lock is none to copy under.
+        // Nothing may be copied under a speculative transaction's imaginary lock.
         let rearms = target.optimistic.is_some();
         if rearms {
             target.sqlite().arm_speculation(false);
@@ -160,7 +160,7 @@ impl Backup<'_> {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        // The turn must outlast the copying: it is what the target was written under.
+        // The turn must outlast the copying: the target is written under it.
         let finished = self.copying.take().map_or(Ok(()), sqlite::Backup::finish);
         if let Some((lead, file)) = self.turn.take() {
             // A name may mean another table now.
@@ -179,7 +179,7 @@ impl Backup<'_> {
 
 impl Drop for Backup<'_> {
     fn drop(&mut self) {
-        // Nobody to be told: it was not finished.
+        // Nobody can be told of an error: the backup was not finished.
         let _ = self.end();
     }
 }

@@ -1,12 +1,12 @@
 //! One value of a row, read and written in pieces.
 //!
-//! To SQLite an open blob is a running statement. One that writes needs the turn: in a transaction that
-//! of the transaction, which holds it from then on; outside one its own, from its opening until it is
+//! To SQLite an open blob is a running statement. A blob that writes needs the turn. In a transaction that is the
+//! transaction's turn, which it holds from then on. Outside a transaction the blob has its own turn, from its opening until it is
 //! closed, when SQLite commits what was written. Meanwhile the connection's other writes run in that turn,
 //! and are committed together with the blob, as in SQLite.
 //!
-//! What a blob shows is in no log: in an optimistic transaction opening one moves it to its turn. What
-//! a blob shows in a transaction that began after it was opened is not checked at the commit.
+//! What a blob shows is in no log. So an optimistic transaction that opens a blob moves to its turn. What
+//! a blob shows in a transaction that began after it was opened is not compared at the commit.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -107,7 +107,7 @@ impl Connection {
         main.is_some_and(|main| self.blobs.lead_of(main).is_some())
     }
 
-    /// A transaction has begun while blobs held turns: they are its own now. Tells whether there were any.
+    /// A transaction has begun while blobs held turns: the turns belong to the transaction now. Tells whether there were any.
     pub(crate) fn adopt_turns_of_blobs(&mut self) -> bool {
         let writing: Vec<_> = self.blobs.each_open().filter(|blob| blob.writable).collect();
         let mut adopted = false;
@@ -119,14 +119,14 @@ impl Connection {
             }
         }
         if !writing.is_empty() {
-            // What they will write is in no statement.
+            // No statement tells what they will write.
             self.turns.note_written(TableSet::EVERY);
         }
         adopted
     }
 }
 
-/// Open blobs of a connection, and some that are not any more.
+/// The open blobs of a connection, and some that are closed by now.
 #[derive(Debug, Default)]
 pub(crate) struct OpenBlobs(Vec<Weak<BlobState>>);
 
@@ -141,7 +141,7 @@ impl OpenBlobs {
         self.each_open().find_map(|blob| blob.lead_of(file))
     }
 
-    /// A transaction goes on on another snapshot: blobs that read hold the old one, and so expire.
+    /// A transaction continues on another snapshot: blobs that read hold the old one, and so expire.
     pub(crate) fn expire_reading(&self) {
         self.each_open().filter(|blob| !blob.writable).for_each(|blob| blob.expire());
     }

@@ -1,13 +1,13 @@
 //! The commit of a speculative transaction, read downward: each step is taken only if the one above
-//! could not be.
+//! is not possible.
 //!
-//! 1. It has written nothing: it is done.
-//! 2. *Promotion*: nobody waits, nobody has committed since its snapshot, and the real write lock is free:
-//!    it takes that, and SQLite commits it as ever.
-//! 3. *Replay*: its log travels to the leader as a request. The leader executes it again in its batch
-//!    (`commit/replay.rs`): if the caller would see the same, it is as if the whole transaction ran at that
-//!    moment. A log that only its own connection can execute, or that is too large for the queue, is
-//!    executed here, in the own turn (`local_replay.rs`).
+//! 1. The transaction has written nothing: it is done.
+//! 2. *Promotion*: nobody waits, nobody has committed since the snapshot, and the real write lock is free.
+//!    The transaction takes the lock, and SQLite commits its pages.
+//! 3. *Replay*: the log travels to the leader as a request. The leader executes it again in its batch
+//!    (`commit/replay.rs`). If the caller would see the same, the whole transaction takes effect as of that
+//!    moment. If only its own connection can execute the log, or it is too large for the queue, it is
+//!    executed here, in the own turn (*local replay*, `local_replay.rs`).
 //! 4. *Conflict*: the caller has seen something that is no longer so.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -57,13 +57,13 @@ impl Connection {
             }
             return self.step_for_local_replay(commit, &[]);
         }
-        // One of mode Auto has seen nothing that could have changed.
+        // A transaction of mode Auto has seen nothing that could have changed.
         let auto = self.is_in_auto_mode();
         if (auto || fork.live == Some(snapshot) || planted("promote-the-stale"))
             && let Some(lead) = self.lead_if_idle()?
         {
-            // Not to be waited for with a snapshot in hand: a checkpoint of another program may hold the lock until
-            // nobody reads the WAL any more.
+            // No wait with a snapshot in hand: a checkpoint of another program may hold the lock until nobody reads the
+            // WAL any more.
             if fork.speculating && self.sqlite().promote() == Promotion::Promoted {
                 self.count_transaction(|it| &it.promotions);
                 self.hold(lead)?;
@@ -71,7 +71,7 @@ impl Connection {
                 return self.end_as_sqlite_does(commit);
             }
             let optimistic = self.leave_speculation()?;
-            // Without a speculative transaction, nothing of it was executed before.
+            // If it did not write speculatively, none of its writes was executed before.
             let outcome = self.commit_by_local_replay(Some(lead), optimistic, &snapshot, commit)?;
             if fork.speculating {
                 self.count_transaction(|it| &it.replays);
@@ -82,7 +82,7 @@ impl Connection {
         }
         let optimistic = self.leave_speculation()?;
         let lead = match self.submit_log(&optimistic, &snapshot) {
-            // It has seen nothing: a statement fails now. Its own connection says how.
+            // It has seen nothing, so a statement fails now. Its own connection reports the error.
             Ok(Some(Fate::Answer(Answer::Conflict { .. }))) if optimistic.auto => None,
             Ok(Some(Fate::Answer(answer))) => {
                 let outcome = self.accept_replay(answer, &optimistic);
@@ -98,7 +98,7 @@ impl Connection {
         Ok(outcome)
     }
 
-    /// COMMIT was not executed. One of mode Auto whose turn did not come in time goes on, and can commit again.
+    /// COMMIT was not executed. A transaction of mode Auto whose turn did not come in time stays open, and can commit again.
     fn resume_after(&mut self, error: Error, optimistic: Box<Optimistic>) -> Error {
         if optimistic.auto && (error.is_timeout() || error.is_interrupt()) {
             self.resume(optimistic);
@@ -114,7 +114,7 @@ impl Connection {
         self.log_memory = log;
     }
 
-    /// Executes the log in the own turn, and commits it there: the transaction is over then, but where one of mode Auto
+    /// Executes the log in the own turn, and commits it there. The transaction is over then, unless it is one of mode Auto that
     /// has waited too long. `lead` is the turn, if it has come already.
     fn commit_by_local_replay(
         &mut self,
@@ -171,7 +171,7 @@ impl Connection {
         self.end_optimistic().ok_or_else(|| Error::refused("there is no transaction to commit"))
     }
 
-    /// Ends the transaction after an error that it did not survive.
+    /// Ends the transaction after an error that has undone it.
     pub(crate) fn roll_back_quietly(&mut self) {
         self.roll_back_here();
         self.end_optimistic();
@@ -220,8 +220,8 @@ impl Connection {
         self.sqlite().set_last_insert_rowid(replayed.counts.last_insert_rowid);
     }
 
-    /// COMMIT in a transaction that holds its turn. For a RELEASE that commits, too: the savepoint was the
-    /// transaction, until that moved to its turn.
+    /// COMMIT in a transaction that holds its turn. Also for a RELEASE that commits: the savepoint began the transaction, before it moved
+    /// to its turn.
     pub(crate) fn commit_in_turn(&mut self) -> Result<Outcome, Error> {
         let mut commit = self.take_prepared("COMMIT")?;
         let result = self.end_as_sqlite_does(&mut commit);

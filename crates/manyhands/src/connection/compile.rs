@@ -99,7 +99,7 @@ impl Connection {
         Ok(found)
     }
 
-    /// The same, for who only looks at it.
+    /// The same, for a caller that does not execute it.
     pub(crate) fn look_up(&mut self, sql: &str) -> Result<Option<Box<Prepared>>, Error> {
         let kept = self.take_kept(sql);
         if kept.is_some() {
@@ -134,8 +134,8 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// A statement is used again, speculatively or in a turn, where what it touches is noted: now it is worth to
-    /// know that exactly. To look costs more than to send a request.
+    /// A statement is used again, speculatively or in a turn, where the tables that it touches are noted: now it pays to find them out
+    /// exactly. That costs more than to send a request.
     pub(crate) fn know_tables(&mut self, prepared: &mut Prepared) {
         let is_noted = self.optimistic.is_some() || !self.turns.is_empty();
         // It costs a read.
@@ -175,8 +175,8 @@ impl Connection {
     ) -> Result<(Option<Box<Prepared>>, usize), Error> {
         let compiled = self.compile_for_known_schema(sql);
         let has_failed = self.file.is_some() && compiled.as_ref().is_err_and(does_not_compile);
-        // SQLite has compiled it with the schema that it read last: others may have made what it misses, or dropped
-        // what is in its way.
+        // SQLite has compiled it with the schema that it read last: others may have made what is missing, or dropped what is in the
+        // way.
         if has_failed && !self.would_begin_own_snapshot() && self.has_newer_schema()? {
             return self.compile_for_known_schema(sql);
         }
@@ -223,7 +223,7 @@ impl Connection {
         Ok((answer, used))
     }
 
-    /// What is executed in the place of a PRAGMA that would change a mode which stays as it is: SQLite, too,
+    /// What is executed instead of a PRAGMA that would change a mode which cannot be changed: SQLite, too,
     /// answers with the mode that remains (<https://sqlite.org/pragma.html#pragma_journal_mode>).
     fn stand_in(&self, prepared: &Prepared) -> Option<&'static str> {
         if !matches!(prepared.route, Route::Refuse(_))
@@ -243,8 +243,8 @@ impl Connection {
 
     /// Keeps a compiled statement for its next use.
     pub(crate) fn put_back(&mut self, prepared: Box<Prepared>) {
-        // One that SQLite has compiled again may touch other tables, and have another route. A setting
-        // works when it is compiled. A schema of this name may be a file next time.
+        // A statement that SQLite has compiled again may touch other tables, and have another route. A setting
+        // takes effect when it is compiled. A schema of this name may be a file next time.
         if !prepared.is_stale()
             && prepared.route != Route::Setting
             && !is_synchronous(&prepared.facts)
@@ -257,7 +257,7 @@ impl Connection {
     }
 }
 
-/// True for what is wrong with a statement, and not with the system.
+/// True for an error of the statement, and not of the system.
 fn does_not_compile(error: &Error) -> bool {
     error.code().is_some_and(sqlite::Code::is_result)
 }

@@ -1,6 +1,6 @@
 //! Switches, limits and extensions of a connection.
 //!
-//! Other connections have the usual ones: a connection on which something was changed executes its writes
+//! Other connections have the defaults. So a connection on which something was changed is connection-local: it executes its writes
 //! itself.
 
 use std::path::Path;

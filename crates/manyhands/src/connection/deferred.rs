@@ -1,20 +1,20 @@
-//! Writes of a transaction that need not be executed before it commits, since it is certain what comes of them.
+//! Deferred writes of a speculative transaction: infallible writes of one row, which need not be executed before the commit.
 //!
 //! What a transaction writes speculatively is executed once more where it takes effect, if others have committed
-//! meanwhile. Of an INSERT with an id that its snapshot has no row for, of one that leaves the id to SQLite, for which
-//! one can be reserved, and of an UPDATE of the row that has an id, the caller learns that one row was changed, and its
-//! id, if SQLite's program of the statement can fail with nothing else, and shows nothing else ([`crate::statement::bytecode`]).
-//! Such a statement is deferred: it goes into the log with what its caller has seen, and is executed
+//! meanwhile. Three kinds of statement can avoid that: an INSERT with an id that the snapshot has no row for, an INSERT that leaves
+//! the id to SQLite, for which an id can be reserved, and an UPDATE of the row that has an id. Their caller learns that one row was
+//! changed, and its id. If the statement's bytecode can fail with nothing else, and shows nothing else ([`crate::statement::bytecode`]),
+//! the statement goes into the log with what its caller has seen, and is executed
 //!
 //! | when                                                       | where                                      |
 //! |------------------------------------------------------------|--------------------------------------------|
-//! | the transaction executes another statement, or reads       | speculatively, before that                   |
+//! | the transaction executes another statement, or reads       | speculatively, before that                 |
 //! | it moves to its turn                                       | there                                      |
 //! | it commits, and nobody else has committed meanwhile        | in the turn that it takes for that         |
-//! | it commits, and others have                                | with its log, by the leader, as ever       |
+//! | it commits, and others have                                | by the leader, with the rest of the log    |
 //!
-//! What can go wrong: a speculative statement that was not preceded by what is deferred. So whatever a speculative
-//! transaction does comes by [`Connection::execute_deferred`], or moves it to its turn.
+//! What must hold: no statement is executed speculatively before the deferred ones. So everything that a speculative transaction
+//! does calls [`Connection::execute_deferred`] first, or moves the transaction to its turn.
 
 use crate::statement::infallible::Moment;
 use crate::statement::infallible::RowLookup;
@@ -42,7 +42,7 @@ pub(crate) struct DeferredWrites {
     /// The places in the log.
     entries: Vec<usize>,
     added: Added,
-    /// That of the transaction, in which they are certain.
+    /// The transaction's snapshot, in which they are infallible.
     pub(crate) snapshot: WalIndexHeader,
     /// What the session has counted with them.
     pub(crate) now: Counts,
@@ -74,8 +74,8 @@ struct OneRow {
 }
 
 impl Connection {
-    /// Logs a write of the open speculative transaction without executing it, if it is certain that it changes one row,
-    /// and nothing else.
+    /// Logs a write of the open speculative transaction without executing it, if it is infallible and changes one row, and nothing
+    /// else.
     pub(crate) fn defer_row(
         &mut self,
         prepared: &mut Prepared,
@@ -87,7 +87,7 @@ impl Connection {
         self.look_up_row(prepared);
         let row = self.row_of(prepared, values)?;
         let kept = self.optimistic.as_ref()?.deferred_writes.as_ref().map(|kept| kept.snapshot);
-        // Without one, as where the view of the wal-index could not be made, the transaction has no fork either.
+        // Without a snapshot (the view of the wal-index could not be made) the transaction does not write speculatively either.
         let snapshot = kept.or_else(|| self.sqlite().speculation_status().snapshot)?;
         let mut now = self.counts();
         (now.changes, now.total_changes) = (1, now.total_changes + 1);
@@ -134,7 +134,7 @@ impl Connection {
         let bytes = bytes_of(values);
         let kept = optimistic.deferred_writes.as_ref().map_or(0, DeferredWrites::count);
         prepared.route == Route::Request
-            // Nothing is called for it, and no setting of this connection alone makes it fail.
+            // It calls no function, and no setting of this connection alone makes it fail.
             && self.may_travel()
             && !optimistic.replays_locally
             && kept < limits::KEPT_BACK_MAX
@@ -143,7 +143,7 @@ impl Connection {
             && !self.writes_with_blob()
     }
 
-    /// Sees to it that it is known what is certain of a statement, and that rows can be looked up if it is about one.
+    /// Finds out whether a statement is infallible, and prepares to look up rows if it writes one.
     fn look_up_row(&mut self, prepared: &mut Prepared) {
         self.forget_infallibility_of_other_settings(prepared);
         if prepared.infallibility.is_none() {
@@ -182,7 +182,7 @@ impl Connection {
             let _own = self.own_statements();
             let found = lookup.finds(id, at);
             if found.is_none() {
-                // It is executed, and SQLite compiles it again, if that is why.
+                // It is executed instead, and SQLite compiles it again if the schema is the reason.
                 infallible.row = None;
             }
             found?
@@ -191,7 +191,7 @@ impl Connection {
         is_one.then(|| OneRow { table, id, is_added, given: GivenIds::default() })
     }
 
-    /// The row that an INSERT adds which leaves its id to SQLite.
+    /// The row of an INSERT that leaves its id to SQLite.
     fn new_row(&mut self, prepared: &mut Prepared, schema: i64) -> Option<OneRow> {
         let Optimistic { queue, deferred_writes, .. } = &**self.optimistic.as_ref()?;
         let session = self.session();
@@ -213,7 +213,7 @@ impl Connection {
     /// # Errors
     /// As SQLite fails. The transaction is rolled back then: its caller was told that all this was executed.
     pub(crate) fn execute_deferred(&mut self) -> Result<(), Error> {
-        // In mode Auto that is done in the turn alone.
+        // In mode Auto they are executed in the turn only.
         if self.optimistic.as_ref().is_none_or(|it| it.auto || it.deferred_writes.is_none()) {
             return Ok(());
         }
@@ -229,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// The same in a speculative transaction that has become SQLite's own transaction, too, which keeps within no limits.
+    /// The same, without a check of the limits; also in a transaction that has become SQLite's own.
     pub(crate) fn step_deferred(&mut self) -> Result<(), Error> {
         let Some(kept) = self.optimistic.as_mut().and_then(|it| it.deferred_writes.take()) else {
             return Ok(());

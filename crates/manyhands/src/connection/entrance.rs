@@ -1,16 +1,17 @@
-//! How a database that has no queue yet comes to it.
+//! How a database that has no queue yet comes to its queue.
 //!
-//! Most databases are joined when they are opened. One whose file is empty is not: what its first connection chooses for it
-//! (`PRAGMA page_size`, `PRAGMA auto_vacuum`) is part of its first page, and to switch it to WAL mode writes that. So it
-//! is plain SQLite until somebody writes, or begins a transaction: that connection makes it, with what it has chosen. And one
-//! that the application leaves in another journal mode ([`Journal::Keep`]) is plain SQLite until it is in WAL mode.
+//! Most databases join their queue when they are opened. Three kinds do not:
 //!
-//! Where processes of another version have the database open, their queue is not ours to join. Until they have gone a process is
-//! their *guest*: it takes SQLite's own lock as any other program does, but asks for it more often, and its transactions that
-//! would work side by side with others hold that lock from their beginning.
+//! * An empty file. What its first connection chooses (`PRAGMA page_size`, `PRAGMA auto_vacuum`) is part of the first page, and to switch
+//!   the file to WAL mode would write that page. So the file is plain SQLite until a connection writes, or begins a transaction: that
+//!   connection makes the database, with what it has chosen.
+//! * A database that the application leaves in another journal mode ([`Journal::Keep`]). It is plain SQLite until it is in WAL mode.
+//! * A database that processes of another version have open: we cannot join their queue. Until they have gone, a process is
+//!   their *guest*: it takes SQLite's own lock as any other program does, but asks for it more often, and its optimistic transactions
+//!   hold that lock from their beginning.
 //!
-//! A [`Database`](crate::Database), its clones and their connections share the entrance. Whoever goes through first opens it for all; each
-//! connection follows with its next statement outside a transaction.
+//! A [`Database`](crate::Database), its clones and their connections share the entrance. The first connection to go through opens it for
+//! all; each other connection follows with its next statement outside a transaction.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -39,7 +40,7 @@ pub(crate) struct Entrance {
     journal: Journal,
     file: OnceLock<FileHandle>,
     origin: Instant,
-    /// When it was looked in vain, in microseconds since `origin`; 0 for never.
+    /// When a connection last looked in vain, in microseconds since `origin`; 0 for never.
     looked_us: AtomicU64,
 }
 
@@ -60,7 +61,7 @@ impl Entrance {
         self.file.get()
     }
 
-    /// Goes through with a connection of one's own, if there is something to join.
+    /// Goes through with the connection `own`, if there is something to join.
     ///
     /// # Errors
     /// As the queue cannot be joined.
@@ -117,7 +118,7 @@ pub(crate) fn journal_mode(connection: &sqlite::Connection) -> Result<String, sq
     connection.query_text("PRAGMA main.journal_mode")
 }
 
-/// True for a file without content; one that was removed is none.
+/// True for a file without content; false if it was removed.
 pub(crate) fn is_empty(path: &std::path::Path) -> bool {
     std::fs::metadata(path).map_or(true, |found| found.len() == 0)
 }
@@ -129,7 +130,7 @@ impl Connection {
         self.file.is_some() || self.entrance.as_ref().is_some_and(|it| !keeps(it))
     }
 
-    /// True while programs of another version write the same file through a queue of theirs.
+    /// True while programs of another version write the same file through their own queue.
     pub(crate) fn is_guest(&self) -> bool {
         self.file.is_none() && self.is_shared()
     }
@@ -177,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// Others may open it at this moment, whatever the connection's own patience.
+    /// Waits longer than the connection's own timeout: others may open the file at this moment.
     fn patiently<T>(&self, work: impl FnOnce(&sqlite::Connection) -> T) -> T {
         let _own = self.own_statements();
         self.session().wait.set(self.settings.timeout.max(limits::JOIN_PATIENCE));

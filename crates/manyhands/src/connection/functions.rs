@@ -1,8 +1,7 @@
 //! Functions and collations of the application.
 //!
-//! Other connections do not have them: writes that call a function, and all writes of a connection that
-//! has a collation, or a function in the place of a built-in one, are executed by the connection itself,
-//! in its own turn.
+//! Other connections do not have them. So the connection itself executes writes that call a function, in its own turn, and all of its
+//! writes once it has a collation, or a function that replaces a built-in one.
 
 use core::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -178,7 +177,7 @@ impl Connection {
     fn before_change_of(&mut self, name: &str, built_in: bool) -> Result<(), Error> {
         let new = self.additions.names.insert(name.to_ascii_lowercase());
         if new && !built_in && !self.additions.extended {
-            // No statement so far has used it.
+            // No statement has used it so far.
             self.begin_operation()?;
             self.pristine = false;
             return Ok(());

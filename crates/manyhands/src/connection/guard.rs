@@ -5,8 +5,8 @@ use core::ops::{Deref, DerefMut};
 use crate::error::ErrorKind;
 use crate::{Connection, Error};
 
-/// A transaction; made by [`Connection::transaction`] and its kin. It can do all that its connection
-/// can. Dropping it rolls it back. After an error that has ended it (a conflict, `OR ROLLBACK`, a full disk) it executes
+/// A transaction; made by [`Connection::transaction`], [`Connection::begin_immediate`] and [`Connection::read_transaction`]. It can do
+/// all that its connection can. Dropping it rolls it back. After an error that has ended it (a conflict, `OR ROLLBACK`, a full disk) it executes
 /// nothing any more.
 #[derive(Debug)]
 #[must_use = "dropping a transaction rolls it back"]
@@ -122,7 +122,7 @@ impl Connection {
         })
     }
 
-    /// ROLLBACK; nothing, after an error that has ended a guarded transaction.
+    /// Executes ROLLBACK; nothing, after an error that has ended a guarded transaction.
     pub(crate) fn roll_back(&mut self) -> Result<(), Error> {
         if self.check_guard().is_err() {
             return Ok(());

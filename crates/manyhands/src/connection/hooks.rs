@@ -1,12 +1,12 @@
-//! What the application has SQLite ask and tell it: authorizer, progress handler, tracer.
+//! The application's authorizer, progress handler and tracer.
 //!
 //! They are called by the thread that compiles or steps a statement, under the connection's mutex: they
 //! must not use their own connection, and must not wait for a lock whose holder may wait for it. A panic
 //! counts as "no".
 //!
 //! A connection also executes statements of its own: it begins and ends what the application's
-//! transaction has become, replays a log, asks for new ids. Of these the application is neither asked
-//! nor told.
+//! transaction has become, replays a log, asks for new ids. The application is neither asked about these nor told of
+//! them.
 
 use crate::statement::hooks::Authorizer;
 use crate::statement::hooks::OwnStatements;

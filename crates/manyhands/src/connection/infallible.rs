@@ -1,7 +1,7 @@
-//! Writes that are certain to succeed before they are executed ([`Bytecode::infallible`]).
+//! Infallible writes: they are known to succeed before they are executed ([`Bytecode::infallible`]).
 //!
-//! Who executes such a statement, and asks nothing, learns nothing from it: a transaction that begins with one may
-//! execute it when it commits, as a write of its own, instead of speculatively first.
+//! A caller that asks nothing about such a statement learns nothing from its execution. So a transaction that begins with infallible
+//! writes may execute them when it commits, and not speculatively first.
 
 use crate::session::schema::KnownSchema;
 use crate::statement::infallible::Infallibility;
@@ -35,7 +35,7 @@ impl Connection {
         {
             return None;
         }
-        // What cannot be read or compiled fails when it is executed.
+        // A statement that cannot be read or compiled fails when it is executed.
         if !self.follow_schema() {
             return None;
         }
@@ -76,8 +76,8 @@ impl Connection {
         infallible_write_with(prepared, values)
     }
 
-    /// Compiles a statement once more, since it may have been compiled for an older schema, and finds out what is certain of
-    /// it. One that does not compile stays as it is.
+    /// Compiles a statement once more, since it may have been compiled for an older schema, and finds out whether it is
+    /// infallible. A statement that does not compile stays as it is.
     pub(crate) fn look_at_anew(&mut self, prepared: &mut Prepared) {
         let sql = Arc::clone(&prepared.sql);
         let Ok((Some(again), _)) = self.compile_for_now(&sql) else { return };
@@ -87,15 +87,15 @@ impl Connection {
         self.look_at(prepared);
     }
 
-    /// Sees to it that what is compiled now is compiled for the schema `main` of this moment, or a newer one. Costs
-    /// a read only when it may have changed.
+    /// Makes sure that statements are now compiled for the schema `main` of this moment, or a newer one. Costs a read only when the
+    /// schema may have changed.
     fn follow_schema(&mut self) -> bool {
         // Before the number: if it is the same another time, nobody has committed since.
         let state = self.sqlite().speculation_status().live;
         let known = &self.session().schema;
         if let (Some(known), Some(file)) = (&known.state, &self.file) {
             let then = (known.change, known.checksum);
-            // Who changes the schema writes all tables.
+            // A change of the schema counts as a write of all tables.
             if recent::written_since(&file.queue(), then, state.as_ref()) != TableSet::ALL {
                 self.session_mut().schema.state = state;
                 return true;
@@ -115,7 +115,7 @@ impl Connection {
         prepared.infallibility.take_if(|it| it.settings != settings);
     }
 
-    /// Finds out what is certain of a statement that was compiled just now.
+    /// Finds out whether a statement that was compiled just now is infallible.
     pub(crate) fn look_at(&mut self, prepared: &mut Prepared) {
         let counts = self.counts_here();
         prepared.infallibility = self.infallibility_of(prepared);
@@ -163,7 +163,7 @@ fn is_literal(sql: &str) -> bool {
     is_number || inner.is_some_and(|inner| !inner.contains('\''))
 }
 
-/// What is certain of a statement with these values, as far as somebody has looked.
+/// Whether a statement is infallible with these values, as far as somebody has looked.
 fn infallible_write_with(prepared: &Prepared, values: &[Value]) -> Option<InfallibleWrite> {
     let given_all = values.len() == prepared.statement.parameter_count();
     let infallible = prepared.infallibility.as_ref().and_then(|it| it.infallible.as_ref());

@@ -1,9 +1,7 @@
 //! Interrupts, from any thread.
 //!
-//! There are two. An *interrupt* is SQLite's: it ends what runs, and SQLite keeps it until no statement is active, so
-//! that a cursor with rows left keeps it, and all statements fail until that is read or dropped. What undoes ends such
-//! cursors, and so does not fail. A *cancellation* is ours, for who hands a connection from one caller to the next: it
-//! lasts until it is taken back, and cursors that nobody reads meanwhile go on after it.
+//! `session/interrupt.rs` has the two kinds: interrupts and cancellations. Here is what a connection does about them: a statement that
+//! undoes something succeeds after an interrupt, too.
 
 use crate::session::interrupt::InterruptHandle;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +27,7 @@ impl Connection {
         self.interrupt.set_check(check);
     }
 
-    /// Before a statement that undoes is compiled: it succeeds after an interrupt too.
+    /// Called before a statement that undoes something is compiled: it succeeds after an interrupt, too.
     pub(crate) fn outlive_interrupt(&mut self, sql: &str) {
         let is_word = |word: &str, is: &str| word.eq_ignore_ascii_case(is);
         let word = sql.trim_start().get(.."ROLLBACK".len());
@@ -39,7 +37,8 @@ impl Connection {
         }
     }
 
-    /// Steps a statement that begins or ends a transaction. What has ended it was not interrupted, and ROLLBACK ends it.
+    /// Steps a statement that begins or ends a transaction. If it has ended the transaction, it was not interrupted; and ROLLBACK always
+    /// ends it.
     pub(crate) fn step_past_interrupts(
         &mut self,
         prepared: &mut Prepared,
@@ -71,7 +70,7 @@ impl Connection {
         self.blobs.expire();
     }
 
-    /// Rolls back what is open. Closing the connection undoes what cannot be rolled back here.
+    /// Rolls back the open transaction. If that fails, closing the connection undoes it.
     pub(crate) fn roll_back_here(&mut self) {
         let _own = self.own_statements();
         for _ in 0..limits::INTERRUPTS_OUTLIVED {

@@ -1,5 +1,6 @@
-//! A transaction's log, executed again by its own connection in its own turn: at the commit, where a leader cannot, or
-//! to go on there. What shows now must be what its caller has seen.
+//! Local replay: a transaction's own connection executes the log again, in its own turn. It does so at the commit, where a leader cannot
+//! replay the log, and when the transaction moves to its turn. What shows now must be what the caller has seen: otherwise that is a
+//! conflict, as in `commit/replay.rs`.
 
 use crate::row::Counted;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Connection {
         }
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
-        // Until something is executed again that may come to something else: what an application's function makes, above all.
+        // Until a statement is executed again whose result may differ, above all one that calls a function of the application.
         let mut is_newest =
             snapshot.is_some() && snapshot == now.as_ref() && !optimistic.reads_elsewhere;
         let mut taint = Taint::new(by_others);
@@ -88,14 +89,14 @@ impl Connection {
             return Ok(None);
         }
         if entry.calls_application && entry.changes_nothing {
-            // To call its functions once more would show.
+            // The application would notice that its functions are called once more.
             return Ok(Some(Shown::default()));
         }
         let auto = optimistic.auto;
-        // The application allowed what it wrote, and nothing else.
+        // The application's authorizer allowed what the application wrote, and nothing else.
         let hooks = Arc::clone(&self.session().compiler.hooks);
         let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
-            // Without a code: what did not compile is the beginning of a script that does now.
+            // Without a code: the text did not compile then, and is now the beginning of a script that does.
             Err(error)
                 if (!auto || entry.seen().error.is_some())
                     && error.code().is_none_or(sqlite::Code::is_result) =>
@@ -123,7 +124,7 @@ impl Connection {
         let touches = prepared.touches_now();
         taint.spread(touches, prepared.facts.session_function);
         if prepared.facts.local_function {
-            // What a function of the application makes may be something else each time.
+            // A function of the application may return something else each time.
             taint.add(touches.writes);
         }
         self.turns.note_written(touches.writes);
@@ -131,7 +132,7 @@ impl Connection {
         self.put_back(prepared);
         noticed?;
         if self.sqlite().is_autocommit() && !auto {
-            // The same error, perhaps, but it was survived then.
+            // Perhaps it is the same error, but the transaction survived it then.
             let error = Some(sqlite::Code::ABORT_ROLLBACK.0);
             return Ok(Some(Shown { seen: Seen { error, ..Seen::default() }, ..Shown::default() }));
         }
@@ -202,7 +203,7 @@ impl Connection {
         watch(&mut prepared.statement)
     }
 
-    /// The tables that others have written since a snapshot, as far as is known. Without the turn they may write on.
+    /// The tables that others have written since a snapshot, as far as is known. Without the turn, others may go on writing.
     pub(crate) fn written_since(
         &self,
         then: Option<&WalIndexHeader>,

@@ -7,8 +7,8 @@ impl Connection {
     /// a transaction that holds the turn: that one cannot conflict. So `work` runs at most twice, and
     /// should do nothing outside the database that must not be done twice.
     ///
-    /// Where most transactions conflict, the first try holds the turn too: then a second one would only
-    /// cost.
+    /// Where most transactions conflict, the first try holds the turn, too: a try without it would mostly be
+    /// lost.
     ///
     /// # Errors
     /// The error of `work`, whose transaction is then rolled back; as SQLite fails to commit.

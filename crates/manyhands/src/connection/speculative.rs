@@ -1,9 +1,8 @@
 //! A speculative transaction: from BEGIN to COMMIT it reads and writes on its own snapshot, in the page
 //! cache of its own connection, and keeps a log of what its caller has seen. `commit.rs` commits it.
 //!
-//! It moves to its turn in the queue, where it goes on as SQLite alone would have it, for what a speculative transaction
-//! cannot do (DDL, attached databases), and when log or page cache grow over their limits
-//! ([`Connection::escalate`]).
+//! The transaction moves to its turn in the queue ([`Connection::escalate`]) for what a speculative transaction cannot do (DDL, attached
+//! databases), and when its log or page cache exceed their limits. There it goes on as in SQLite alone.
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ use crate::transaction::log::{Entry, Log, ShownRows};
 #[derive(Debug)]
 pub(crate) struct Optimistic {
     pub(crate) log: Log,
-    /// What of it was not executed.
+    /// Its deferred writes.
     pub(crate) deferred_writes: Option<DeferredWrites>,
     /// It is one of mode Auto, see `auto_mode.rs`.
     pub(crate) auto: bool,
@@ -35,7 +34,7 @@ pub(crate) struct Optimistic {
     pub(crate) detached: bool,
     /// What it has read is no longer so: it can only be ended.
     pub(crate) stale: Option<Arc<StaleRead>>,
-    /// Its log does not say all that was seen: it can go on on its own snapshot only.
+    /// Its log does not say all that was seen: it can continue on its own snapshot only.
     pub(crate) incomplete: bool,
     /// Only this connection can replay the log.
     pub(crate) replays_locally: bool,
@@ -118,7 +117,7 @@ impl Connection {
                 return self.commit_optimistic(prepared);
             }
             Some(TransactionStatement::Rollback) => {
-                // A cursor with too many rows fails when it is read on; the transaction ends all the same.
+                // A cursor with too many rows fails when it is read on, but the transaction ends.
                 let _ = self.drain_cursors();
                 self.count_deferred();
                 if self.is_autocommit() {
@@ -166,7 +165,7 @@ impl Connection {
             InSpeculation::InTurn => {
                 self.escalate_first()?;
                 if prepared.facts.pragma.is_some() {
-                    // SQLite applied it when it compiled it, to the transaction that is over now.
+                    // SQLite applied it at compile time, to the transaction that is over now.
                     let sql = Arc::clone(&prepared.sql);
                     if let (Some(again), _) = self.compile(&sql)? {
                         *prepared = *again;
@@ -205,7 +204,7 @@ impl Connection {
         let mut result = run(self, prepared);
         let goes_on = !self.sqlite().is_autocommit();
         if result.is_err() && goes_on && self.sqlite().transaction() == Transaction::None {
-            // It has failed in no snapshot, for a schema of the past: what its caller sees is of the transaction's.
+            // It failed without a snapshot, for an older schema: its caller must see what the transaction's snapshot shows.
             self.has_newer_schema()?;
             result = run(self, prepared);
         }
@@ -218,7 +217,7 @@ impl Connection {
                 self.log(prepared, values, observer.so_far(true), Some(&outcome.tally));
                 observer.restart();
                 self.observer = observer;
-                // One statement in sixteen: what a page cache grows by meanwhile is little, and to ask costs.
+                // One statement in sixteen: to ask costs, and a page cache grows little meanwhile.
                 let statements = self.optimistic.as_ref().map_or(0, |it| it.log.entries().len());
                 self.keep_within_limits(counts && statements.is_multiple_of(16))?;
             }
@@ -231,7 +230,7 @@ impl Connection {
                     return self.carry_out_here(prepared, values);
                 }
                 if self.sqlite().is_autocommit() {
-                    // OR ROLLBACK and its kin: nothing is left of the transaction but the ids that it took.
+                    // OR ROLLBACK, or RAISE(ROLLBACK): nothing is left of the transaction but the ids that it took.
                     self.log(prepared, values, Observer::default().so_far(true), None);
                 } else if let Some(code) = error.code().filter(|code| code.is_result()) {
                     let changes = if counts { self.sqlite().changes() } else { 0 };
@@ -244,7 +243,7 @@ impl Connection {
         result
     }
 
-    /// Clock and dice of the next statement.
+    /// The pinned clock and seed of the next statement.
     pub(crate) fn pin_next(&mut self) -> Option<Pinned> {
         let optimistic = self.optimistic.as_mut()?;
         if optimistic.auto {
@@ -350,7 +349,7 @@ impl Connection {
             return Ok(());
         }
         if optimistic.auto && optimistic.deferred() == 0 {
-            // Who only reads does not queue.
+            // A transaction that only reads does not queue.
             optimistic.forget_log();
             return Ok(());
         }
@@ -375,7 +374,7 @@ impl Connection {
 }
 
 impl Optimistic {
-    /// Its log as a request, to be executed again by who leads.
+    /// Its log as a request, to be executed again by the leader.
     pub(crate) fn request(
         &self,
         session: SessionSettings,

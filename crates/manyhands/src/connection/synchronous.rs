@@ -1,12 +1,12 @@
 //! `PRAGMA synchronous`: what a connection's commits survive, as SQLite has it for each connection.
 //!
-//! SQLite applies this PRAGMA as soon as it compiles it, so it leaves it out ([`crate::statement::routing::applied`]), and another one
-//! is compiled in its place: `OFF` becomes `NORMAL`, since nobody could acknowledge anything otherwise, and no level is
-//! below [`crate::Builder::durability_min`]. In a transaction SQLite refuses that one as it would refuse the other. The
-//! question is answered with the level that was asked for.
+//! SQLite would apply this PRAGMA as soon as it compiles it. So the authorizer makes SQLite ignore it
+//! ([`crate::statement::routing::applied`]), and another PRAGMA is compiled in its place: `OFF` becomes `NORMAL`, since without a sync no
+//! commit could be acknowledged, and no level is below [`crate::Builder::durability_min`]. In a transaction SQLite refuses the replacement
+//! as it would refuse the original. A question is answered with the level that was asked for.
 //!
 //! The level of the schema `main` travels with each request ([`crate::commit::request::SessionSettings`]): a batch is synced if one of its
-//! requests asks for that. A connection that others use next goes back to the level that it was opened with.
+//! requests asks for that. When a connection is given to its next user, it goes back to the level that it was opened with.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,7 +132,7 @@ impl Connection {
         compiled.ok_or_else(|| Error::refused("there is no SQL statement"))
     }
 
-    /// As [`Connection::is_plain`], whatever its commits survive.
+    /// As [`Connection::is_plain`], but for the durability.
     pub(crate) fn is_plain_but_for_durability(&self) -> bool {
         self.pristine
             && !self.guarded

@@ -44,7 +44,7 @@ impl Connection {
         let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
         let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
         if !outside && result.is_err() && !self.sqlite().writes() {
-            // The snapshot of a transaction without a speculative transaction is too old to write: it will not, while it lasts.
+            // The snapshot of SQLite's own transaction is too old to write, and stays so while the transaction lasts.
             self.release_turns();
         }
         if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
@@ -62,8 +62,8 @@ impl Connection {
         result
     }
 
-    /// Takes SQLite's write lock for a statement that begins a transaction with it, if another program may commit again and
-    /// again. SQLite waits for it otherwise.
+    /// Takes SQLite's write lock ahead of a statement that begins a transaction with it, if an external writer may commit again and
+    /// again. Otherwise SQLite itself waits for the lock.
     fn lock_ahead_of_others(&self, prepared: &Prepared) -> bool {
         let others_commit = match &self.file {
             Some(file) => self.holds(file.id()) && file.has_external_connections(),
@@ -144,7 +144,7 @@ impl Connection {
     pub(crate) fn hold_all(&mut self, lead: Option<Lead>) -> Result<(), Error> {
         match lead {
             Some(lead) if self.attached.is_empty() => return self.hold(lead),
-            // It comes again: in the one order, that of another may be before it.
+            // It is taken again: in the one order, the turn of another file may come before it.
             early => drop(early),
         }
         let files = self.attached.values().cloned().chain(self.file.clone()).collect();
@@ -205,7 +205,7 @@ impl Connection {
         self.turns.release_after(0, self.file.as_deref());
     }
 
-    /// Whoever waits for this turn in vain is told the statement.
+    /// Notes the statement for the error of a connection that waits for this turn in vain.
     fn note_holder(&self, prepared: &Prepared) {
         if let Some(file) = self.file.as_ref().filter(|file| self.holds(file.id())) {
             file.holder.note(&prepared.sql);
@@ -297,7 +297,7 @@ impl Connection {
         {
             return None;
         }
-        // In mode Auto whoever executes an INSERT for good chooses its id, so that ids become visible in their order.
+        // In mode Auto SQLite chooses an id only where the INSERT takes effect, so that ids become visible in their order.
         if let Some(optimistic) = self.optimistic.as_ref().filter(|it| !it.auto) {
             return Some(Arc::clone(&optimistic.queue));
         }
@@ -308,7 +308,7 @@ impl Connection {
     /// Notes which tables this turn has written, for transactions that read them before.
     fn note_turn_commit(&mut self) {
         if self.session().frames.load(Ordering::Relaxed) == 0 {
-            // Nothing was committed here. What was committed meanwhile is somebody else's.
+            // Nothing was committed here: a newer commit is another connection's.
             return;
         }
         let status = self.sqlite().speculation_status();

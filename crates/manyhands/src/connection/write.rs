@@ -56,7 +56,8 @@ impl Connection {
 
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let Some(file) = self.file.as_deref() else { return Ok(None) };
-        // It does not wait: for who may be the reader itself there are other ways.
+        // With the limit also where this connection may be the reader itself: without room it goes through `submit`, which then
+        // does not wait for a reader.
         let wal_bytes_limit = self.settings.wal_bytes_limit;
         QueueClient { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
     }
@@ -71,7 +72,7 @@ impl Connection {
 
     pub(crate) fn client<'a>(&'a self, file: &'a DatabaseFile) -> QueueClient<'a> {
         let limit = self.settings.wal_bytes_limit;
-        // Who reads, or holds another turn, could wait for itself.
+        // A connection that reads, or holds another turn, could wait for itself.
         let waits_for_room = limit != u64::MAX
             && self.turns.is_empty()
             && self.sqlite().transaction() == sqlite::Transaction::None;
