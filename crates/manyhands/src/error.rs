@@ -241,7 +241,7 @@ impl Error {
     }
 
     /// True when a statement has returned no row where one was wanted, see
-    /// [`OptionalExtension::optional`](crate::OptionalExtension::optional).
+    /// [`OptionalExtension::optional`].
     pub fn is_no_rows(&self) -> bool {
         matches!(*self.kind, ErrorKind::NoRows)
     }

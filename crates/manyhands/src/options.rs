@@ -54,7 +54,7 @@ pub enum TransactionMode {
     Immediate,
 }
 
-/// The choices that every connection of a [`Database`] starts with.
+/// The choices that every connection of a [`crate::Database`] starts with.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// That of a connection that has not said otherwise; at least `durability_min`.

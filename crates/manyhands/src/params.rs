@@ -12,7 +12,7 @@ use crate::Error;
 /// |---|---|
 /// | `()` | none |
 /// | `(1, "two", 3.0)` | a tuple, up to 16 |
-/// | [`params![1, "two", 3.0]`](crate::params) | as many as you like; and `&[Value]`, `&Vec<Value>`, `Vec<Value>` |
+/// | [`params![1, "two", 3.0]`](macro@crate::params) | as many as you like; and `&[Value]`, `&Vec<Value>`, `Vec<Value>` |
 /// | [`named_params!{":id": 1, ":name": "two"}`](crate::named_params) | by name, with its sign (`:`, `@` or `$`) |
 /// | `[(":id", 1), (":size", 2)]` | the same, for values of one type |
 ///
