@@ -28,31 +28,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A task never waits inside a poll: no SQLite, no sync, no futex. A write that any connection can execute
-//! is encoded by its task and goes straight into the shared-memory queue; one thread, the `writer`, waits
-//! for the oldest of them, leads when nobody does, and hands out the answers. Everything else is a job for a
-//! `worker_pool`: a few threads with a connection each. What a task can wait for is a oneshot channel, so any
-//! executor will do, and a runtime that shuts down takes nothing with it that is not given up in order.
+//! A task never waits inside a poll: no SQLite, no sync, no futex. A task encodes a write that any connection can execute, and
+//! puts it straight into the shared-memory queue. One thread, the `writer`, waits for the oldest of these writes, leads when nobody
+//! does, and hands out the answers. Everything else is a job for a `worker_pool`: a few threads with a connection each. A task
+//! waits for a oneshot channel, so any executor will do. A runtime that shuts down drops its calls, which are then given up in
+//! order.
 //!
-//! The threads are our own, and not a runtime's blocking threads: these are many, are shared with other
-//! work, and end with the runtime, while a request in a leader's hands still needs somebody who learns its
-//! fate.
+//! The threads are our own, and not a runtime's blocking threads. Those are many, are shared with other work, and end with the
+//! runtime, while somebody must still learn the fate of a request that a leader executes.
 //!
 //! Threads of an [`AsyncDatabase`] and its clones, started on demand, ended after seconds without work:
 //!
-//! | lane         | at most                        | what runs there                                      |
+//! | worker pool  | at most                        | what runs there                                      |
 //! |--------------|--------------------------------|------------------------------------------------------|
 //! | writer       | 1                              | waits for all writes in the queue                    |
 //! | reads        | number of processors + 2       | queries; statements seen for the first time          |
 //! | turns        | 8                              | what may wait for a turn: functions, DDL, transactions |
 //! | turn holders | 1 for each turn that is held   | the transaction that has the turn                    |
 //!
-//! The last lane stands apart since all threads of the others may be waiting for that very turn.
+//! The last pool stands apart, since all threads of the other pools may be waiting for that very turn.
 //!
 //! Calls are served first come, first served, by the time of their first poll; a statement that is seen for
 //! the first time is compiled before it is in the queue. A call that is dropped is
-//! given up: what no leader and no thread has begun is not executed any more; otherwise its fate is settled
-//! in the background, and it may have taken effect.
+//! given up. If no leader and no thread has begun it, it is not executed any more. Otherwise it is finished in the
+//! background, and may have taken effect.
 
 mod call;
 mod known;
@@ -115,7 +114,7 @@ impl AsyncDatabase {
     /// its own: `last_insert_rowid()` is in its [`Outcome`], not in the next call.
     ///
     /// # Errors
-    /// See [`crate::Connection::execute`]; and for a statement that is about a session: BEGIN and its kin,
+    /// See [`crate::Connection::execute`]; and for a statement that is about a session: BEGIN, COMMIT and savepoints,
     /// ATTACH, the temp schema, a PRAGMA that sets something for the connection.
     pub async fn execute(&self, sql: &str, values: &[Value]) -> Result<Outcome, Error> {
         let outcomes = self.calls.call(&[(sql, values)], true)?.await?;

@@ -43,7 +43,7 @@ pub struct Database {
     uri: bool,
     pub(crate) settings: Settings,
     file: Option<FileHandle>,
-    /// The way to the file's queue, if it was not joined when the database was opened.
+    /// How the database joins its queue, if it did not do so when it was opened.
     entrance: Option<Arc<Entrance>>,
 }
 
@@ -83,7 +83,7 @@ impl Database {
             entrance: None,
         };
         if database.file.is_none() {
-            // What is parked takes descriptors that are the application's when it needs them.
+            // Parked files give their descriptors back when the application needs them.
             database.file = match database.open_file() {
                 Err(error) if error.may_lack_descriptors() && registry::give_way() => {
                     database.open_file()?
@@ -163,7 +163,7 @@ impl Database {
         self.file.is_some() || self.entrance.is_some()
     }
 
-    /// Makes an empty database, for who needs the queue.
+    /// Makes the database in an empty file, for a caller that needs the queue.
     ///
     /// # Errors
     /// See [`Entrance::enter`].
@@ -172,7 +172,7 @@ impl Database {
         self.connect()?.enter()
     }
 
-    /// The file and its queue; `None` for a database that has none, or has not come to it yet.
+    /// The file and its queue; `None` for a database that has none, or has not joined it yet.
     pub(crate) fn file(&self) -> Option<&FileHandle> {
         self.file.as_ref().or_else(|| self.entrance.as_ref()?.file())
     }

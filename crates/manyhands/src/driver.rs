@@ -1,8 +1,7 @@
-//! For those who make Manyhands known to another language or framework: what a driver needs of a [`Connection`], and an
-//! application does not.
+//! For drivers, the bindings to other languages and frameworks: what they need of a [`Connection`], and an application does not.
 //!
 //! A driver converts, calls, and converts back. It promises to ask for counts and new ids in a way that lets a transaction defer
-//! its writes; it guards transactions that no Rust value can; it hands a session from one connection to the next.
+//! its writes. It guards transactions where no Rust value can. It hands a session from one connection to the next.
 //!
 //! ```
 //! # let directory = tempfile::tempdir()?;
@@ -53,10 +52,10 @@ pub trait ConnectionExt: sealed::Sealed {
     /// As SQLite fails to compile the statement.
     fn is_read_only(&mut self, sql: &str) -> Result<bool, Error>;
 
-    /// What is certain of an INSERT, UPDATE or DELETE outside a transaction that can fail only with the system: by a full
-    /// disk or table, a wait that ends, or a schema that changes before it is executed. Before its transaction
-    /// commits or goes on, nobody can tell whether it was executed, and a driver may defer it, and
-    /// then execute it as it would have: alone if nothing else came, or after BEGIN.
+    /// What is known of an INSERT, UPDATE or DELETE outside a transaction if it is infallible, that is, if it can fail only with the
+    /// system: a full disk or table, a wait that is too long, or a schema that changes before it is executed. Before its transaction
+    /// commits or goes on, nobody can tell whether it was executed. So a driver may defer it, and execute it later: alone if nothing
+    /// else came, or after BEGIN.
     ///
     /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is `None`,
     /// without a look, for a text that seems to have values in it and was not executed before, since few of those
@@ -72,7 +71,7 @@ pub trait ConnectionExt: sealed::Sealed {
     /// may then be executed with their COMMIT. Default: false.
     fn defer_writes(&mut self, defers: bool);
 
-    /// Makes what was counted until now certain: a transaction of [`crate::TransactionMode::Auto`] that has deferred writes takes
+    /// Makes all counts so far final: a transaction of [`crate::TransactionMode::Auto`] that has deferred writes takes
     /// its turn, and executes them. Does nothing in other transactions, and outside of them.
     ///
     /// # Errors
@@ -162,11 +161,11 @@ pub trait ConnectionExt: sealed::Sealed {
     /// about this one, such as a PRAGMA, a function or an attached database.
     fn is_plain(&self) -> bool;
 
-    /// Says that from now on only the thread that uses the connection does so. Then another connection that waits in this thread
-    /// for the turn of this one waits for itself: it gives up after 5 s, however long its timeout is.
+    /// Says that from now on only one thread uses the connection. If another connection of that thread waits for this one's turn, the
+    /// thread waits for itself: it gives up after 5 s, however long its timeout is.
     fn stay_in_thread(&mut self);
 
-    /// Has `check` asked, every few milliseconds and after each signal, while this connection waits for its
+    /// Calls `check` every few milliseconds and after each signal, while this connection waits for its
     /// turn or for a lock, or runs a statement. When it answers true the call ends with
     /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
     fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static);

@@ -147,7 +147,7 @@ impl Error {
         matches!(&*self.kind, ErrorKind::Join(error) if error.may_make_no_file())
     }
 
-    /// True when it may be that the process has as many descriptors as it may have.
+    /// True when the process may have run out of descriptors.
     pub(crate) fn may_lack_descriptors(&self) -> bool {
         matches!(&*self.kind, ErrorKind::Join(JoinError::System { .. }))
             || self.code().is_some_and(sqlite::Code::is_cannot_open)

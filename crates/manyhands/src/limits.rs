@@ -15,11 +15,11 @@ pub(crate) const OWN_THREAD_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) const STATEMENT_TOLD_MAX: usize = 200;
 
 /// How long a process waits for others that open or close the same database at the same moment, whatever its
-/// timeout: SQLite alone would not wait there, nor fail. Each of them takes some milliseconds, and a first one as
-/// long as another program lets it wait for the switch to WAL mode.
+/// timeout: SQLite alone would neither wait there nor fail. Each of them takes some milliseconds, and the first one as
+/// long as another program makes it wait for the switch to WAL mode.
 pub(crate) const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a database may look as if it were open under another name before that is believed: who opens or closes it holds
+/// How long a database may look as if it were open under another name before that is believed: a process that opens or closes it holds
 /// one of two locks without the other for a moment.
 pub(crate) const NAMES_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -69,7 +69,7 @@ pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 
 /// How many tries for the write lock follow each other before a leader sleeps for a moment ([`COURTESY_STEP`]), and for how long
 /// in its wait: a program that writes one commit after the other leaves the lock free for some microseconds between two of
-/// them. Who shares its processor meets that moment when it wakes up.
+/// them. A leader that shares a processor with that program meets such a moment when it wakes up.
 pub(crate) const BUSY_TRIES: u32 = 32;
 /// See [`BUSY_TRIES`].
 pub(crate) const BUSY_TRIES_FOR: Duration = Duration::from_millis(50);
@@ -77,7 +77,7 @@ pub(crate) const BUSY_TRIES_FOR: Duration = Duration::from_millis(50);
 /// The largest values that a statement is deferred with until its transaction commits.
 pub(crate) const INFALLIBLE_BYTES_MAX: usize = 64 << 10;
 
-/// How many statements a transaction defers at most: one with so many loads in bulk, and may then need its turn.
+/// How many statements a transaction defers at most: a transaction with more loads in bulk, and may then need its turn.
 pub(crate) const KEPT_BACK_MAX: usize = 1000;
 
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
@@ -85,14 +85,14 @@ pub(crate) const KEPT_BACK_MAX: usize = 1000;
 /// overwritten, and each checkpoint made everybody wait four times as long.
 pub(crate) const CHECKPOINT_FRAMES: u32 = 1000;
 
-/// So many frames the leader copies while others wait: that takes about as long as a commit.
+/// How many frames the leader copies while others wait: that takes about as long as a commit.
 pub(crate) const CHECKPOINT_FRAMES_SHORT: u32 = 100;
 
-/// A reader that holds back less of the WAL than this is not worth a line in the log.
+/// A reader that keeps fewer bytes of the WAL than this from being reused is not worth a line in the log.
 pub(crate) const WAL_BYTES_NOTABLE: u64 = 64 << 20;
 
 /// How long a writer that waits for a reader sleeps at first, and at most, before it looks again whether the
-/// reader has ended: nobody tells.
+/// reader has ended: a reader that ends wakes nobody.
 pub(crate) const WAL_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// See [`WAL_PAUSE_MIN`].
 pub(crate) const WAL_PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -154,23 +154,24 @@ pub(crate) const CURSOR_FACTOR: usize = 16;
 /// costs half as much, if nobody waits.
 pub(crate) const BURST_STATEMENTS: usize = 32;
 
-/// How long a transaction waits, once, before a read of which nobody knows whether a write will follow, for the first one of
-/// its kind that is on its way: longer than most take, also in a server that has just been started; and who only reads waits
-/// so long once.
+/// How long a transaction waits before a read if nobody knows whether a write will follow, and the first transaction of its kind is
+/// under way: longer than most take, also in a server that has just been started. A transaction that only reads waits so long at most
+/// once.
 pub(crate) const FIRST_WAIT_MAX: Duration = Duration::from_millis(500);
 /// How often it looks meanwhile.
 pub(crate) const FIRST_WAIT_STEP: Duration = Duration::from_micros(500);
 
-/// How long a transaction that only reads until now waits for its turn with its snapshot in hand, before it reads what those
-/// like it have then written. A queue of a hundred short transactions; and no longer, since a checkpoint may wait for
-/// the snapshot.
+/// How long a transaction that has only read so far waits for its turn with its snapshot in hand, before it does a read after which
+/// similar transactions have written. That is enough for a queue of a hundred short transactions; no longer, since a checkpoint may
+/// wait for the snapshot.
 pub(crate) const EARLY_TURN_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// How much memory a speculative transaction may take, unless the application says otherwise. A quarter
 /// of it is for the log, the rest for pages.
 pub(crate) const SPECULATION_BYTES_MAX: usize = 16 << 20;
 
-/// How often a ROLLBACK that is interrupted is executed again. One interrupt comes once; who goes on interrupting is told.
+/// How often an interrupted ROLLBACK is executed again. One interrupt comes once; an application that goes on interrupting gets the
+/// error.
 pub(crate) const INTERRUPTS_OUTLIVED: usize = 3;
 
 /// How many instructions a statement runs between two checks whether it is to end: some tens of

@@ -2,7 +2,7 @@
 
 use manyhands_sqlite::{Statement, ValueRef};
 
-/// Rows in one piece of memory, which is used again and again: for who reads many.
+/// Rows in one piece of memory, which is used again and again: for reading many rows.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;

@@ -14,7 +14,7 @@ pub struct Statistics {
     /// Turns taken from the queue: writes that their owners executed themselves after waiting. A
     /// write that found the queue empty is in neither number.
     pub turns: u64,
-    /// Leaders that died or gave up, and were succeeded.
+    /// Leaders that died or gave up, and whose place was taken over.
     pub successions: u64,
     /// Checkpoints by this process.
     pub checkpoints: u64,
@@ -29,7 +29,7 @@ pub struct Statistics {
     pub escalations: u64,
     /// How often [`crate::Database::run`] ran its function again.
     pub retries: u64,
-    /// How many bytes of the WAL a reader kept from being reused at the last checkpoint; 0 when nobody did.
+    /// How many bytes of the WAL a reader kept from being reused at the last checkpoint; 0 without such a reader.
     pub wal_bytes_starved: u64,
     /// That reader, if it is still there.
     pub wal_reader: Option<WalReader>,

@@ -1,4 +1,4 @@
-//! Calls: from the task to the lane or the queue, and what becomes of one that is dropped.
+//! Calls: from the task to a worker pool or the queue, and what becomes of a call that is dropped.
 
 use core::future::Future;
 use core::ops::Deref;
@@ -156,7 +156,7 @@ impl Calls {
         Ok((call, Pending { calls: Arc::clone(self), number, answer, done: false }))
     }
 
-    /// On a thread for reads: learns what the statements are, and does what is right for them.
+    /// On a thread for reads: compiles the statements, and sends the call where it belongs.
     fn learn_and_send(&self, call: Call, worker: &mut Worker) {
         if call.reply.is_closed() {
             return;
@@ -175,7 +175,7 @@ impl Calls {
         }
     }
 
-    /// Sends what writes to the queue, or to where it can wait for its turn.
+    /// Sends a call that writes to the queue, or to the pool in which it can wait for its turn.
     fn send(&self, call: Call, known: &[Known]) {
         let travels = way(known, call.statements.single) == Way::Request;
         if let Some(writer) = self.writer.as_ref().filter(|_| travels) {
@@ -237,7 +237,7 @@ impl Deref for Calls {
 }
 
 impl Drop for Calls {
-    /// To close the last connection of a file is to checkpoint it: not on the thread of a task.
+    /// Closing the last connection of a file checkpoints it, which must not happen on the thread of a task.
     fn drop(&mut self) {
         let Some(shared) = self.0.take() else { return };
         if shared.is_inherited() {
@@ -320,7 +320,7 @@ impl<T> Drop for Pending<T> {
         if self.done || self.calls.is_inherited() {
             return;
         }
-        // First this, and then the look into every place: a call on its way from one to the next sees it.
+        // This comes before the look into every place: a call on its way from one place to the next sees it.
         self.answer.close();
         self.calls.reads.give_up(self.number);
         self.calls.turns.give_up(self.number);

@@ -1,7 +1,7 @@
 //! What is known of statements by their text, so that a task needs no connection to send one.
 //!
 //! It is a guess: the schema may have changed since. The leader compiles the statement itself, and asks for
-//! a turn if it cannot be executed as the guess has it; then it is forgotten.
+//! a turn if the guess was wrong; then it is forgotten.
 
 use core::num::NonZeroUsize;
 use std::collections::HashMap;

@@ -42,16 +42,15 @@ pub struct AsyncTransaction {
     open: Option<Open>,
 }
 
-/// The connection of an open transaction, wherever it is: on its way it may be dropped on any thread, and
-/// is closed on one of ours.
+/// The connection of an open transaction. It may be dropped on any thread, and is closed on a thread of ours.
 struct Open {
     calls: Arc<Calls>,
     connection: Option<Box<Connection>>,
 }
 
 impl Open {
-    /// The lane of the next step. While others wait for the turn that this transaction holds, they may
-    /// occupy all threads of their lane.
+    /// The pool of the next step. While others wait for the turn that this transaction holds, they may
+    /// occupy all threads of their pool.
     fn worker_pool(&self) -> &Arc<WorkerPool> {
         let holds = self.connection.as_ref().is_some_and(|it| !it.turns.is_empty());
         if holds { &self.calls.holders } else { &self.calls.turns }
@@ -61,7 +60,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
-        // To roll a snapshot back waits for nobody.
+        // The rollback of a snapshot waits for nobody.
         let holds = !connection.turns.is_empty();
         let worker_pool = if holds { &self.calls.holders } else { &self.calls.reads };
         match self.calls.next_number() {

@@ -1,4 +1,4 @@
-//! A lane: a bounded number of threads, each with a connection, for jobs in the order of their numbers.
+//! A worker pool: a bounded number of threads, each with a connection, for jobs in the order of their numbers.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Worker {
         Worker { database: database.clone(), connection: None }
     }
 
-    /// A connection that is as new.
+    /// A pristine connection.
     pub(crate) fn connection(&mut self) -> Result<&mut Connection, Error> {
         let kept = self.connection.take().and_then(begin_anew);
         let connection = match kept {
@@ -40,7 +40,7 @@ impl Worker {
         Ok(self.connection.insert(connection))
     }
 
-    /// Does what may panic; then the connection is closed, and what it had begun is undone.
+    /// Does work that may panic. After a panic the connection is closed, which undoes what it had begun.
     pub(crate) fn attempt<T>(&mut self, work: impl FnOnce(&mut Worker) -> T) -> thread::Result<T> {
         let result = catch_unwind(AssertUnwindSafe(|| work(self)));
         if result.is_err() {
@@ -50,7 +50,7 @@ impl Worker {
     }
 }
 
-/// Makes a connection as a new one, for somebody else; `None` when it cannot be.
+/// Makes a connection pristine again, for its next user; `None` when that is not possible.
 fn begin_anew(mut connection: Connection) -> Option<Connection> {
     let pristine = connection.pristine
         && connection.restore_durability()
@@ -111,7 +111,7 @@ impl WorkerPool {
         if thread.spawn(move || worker_pool.work()).is_err() {
             let mut state = self.lock();
             state.threads -= 1;
-            // With another thread it is only late. Without one, whoever waits for it hears that it is gone.
+            // If there is another thread, the job is only late. If there is none, its task learns that the job is gone.
             let lost = if state.threads == 0 { state.jobs.remove(&number) } else { None };
             drop(state);
             drop(lost);
@@ -133,7 +133,7 @@ impl WorkerPool {
     fn work(&self) {
         let mut worker = Worker::new(&self.database);
         while let Some(job) = self.next() {
-            // Who waits for it hears that its channel was dropped.
+            // The task that waits for it learns that its channel was dropped.
             let _ = worker.attempt(|worker| job(worker));
         }
     }

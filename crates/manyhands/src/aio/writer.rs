@@ -1,4 +1,4 @@
-//! The writer: one thread that sees to all writes of the tasks, as a client of the queue.
+//! The writer: one thread that waits for all writes of the tasks, as a client of the queue.
 //!
 //! | a write is    | while                                        | it moves on when                            |
 //! |---------------|----------------------------------------------|---------------------------------------------|
@@ -7,11 +7,11 @@
 //! | in hand       | the thread waits for it alone, and may lead  | its fate is known                           |
 //!
 //! A task publishes its write itself while the thread is awake, so that a leader, of whatever process, finds
-//! it at once. Answers come in the order of tickets, so who waits for the oldest write misses no other:
-//! when it wakes up it hands out all answers that are there. When it leads, it leads for the one in hand
+//! it at once. Answers come in the order of tickets, so the thread that waits for the oldest write misses no other:
+//! when it wakes up, it hands out all answers that are there. When it leads, it leads for the write in hand
 //! ([`crate::commit::batch::serve`]), and with it for all that wait.
 //!
-//! What can go wrong: a write that nobody waits for any more and that a leader is executing keeps its slot
+//! What can go wrong: a leader executes a write that its task has given up. The write keeps its slot
 //! until its answer is there, so it stays here until then.
 
 use core::time::Duration;
@@ -34,7 +34,7 @@ use crate::options::Settings;
 use crate::session::interrupt::Interrupt;
 use crate::{Database, Error};
 
-/// How many slots the tasks of a process take: others shall find some too.
+/// How many slots the tasks of a process take at most: other processes must find some, too.
 const PUBLISHED_MAX: usize = SLOTS / 4;
 
 /// How many they take at least when many processes want some.
@@ -207,7 +207,7 @@ impl Writer {
         if write.is_given_up() {
             return;
         }
-        // Nobody overtakes who waits for a slot.
+        // No write overtakes one that waits for a slot.
         let waits = !state.arrived.is_empty();
         let left = if waits { Some(write) } else { state.publish(write, &self.database.settings) };
         let Some(write) = left else { return };
@@ -226,7 +226,7 @@ impl Writer {
             state.runs = false;
             let lost = core::mem::take(&mut state.arrived);
             drop(state);
-            // Who waits for them hears that they are gone.
+            // The tasks that wait for them learn that they are gone.
             drop(lost);
         }
     }
@@ -248,7 +248,7 @@ impl Writer {
         drop((arrived, sent));
     }
 
-    /// Lets the thread end when all is settled.
+    /// Lets the thread end when all fates are known.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.wake_up.notify_all();
@@ -259,7 +259,7 @@ impl Writer {
         while let Some(in_hand) = self.next() {
             self.see_to(in_hand, &mut worker);
             self.hand_out_answers();
-            // Who was answered goes on meanwhile. The others have nobody else to wait for them.
+            // Answered tasks go on meanwhile. Nobody else waits for the remaining writes.
             self.file.checkpoint.copy_beside(&self.file);
         }
     }
@@ -329,7 +329,7 @@ impl Writer {
         client.submit(Kind::Request, &write.bytes)
     }
 
-    /// The leader could not execute it: it is executed here, where the turn is in hand.
+    /// The leader could not execute it: it is executed here, in the turn.
     fn execute_in_turn(&self, write: &Write, lead: Lead, worker: &mut Worker) -> Outcomes {
         // The answers of those before it need not wait for it.
         self.hand_out_answers();
@@ -363,7 +363,7 @@ impl Writer {
             answered.push(sent);
         }
         drop(state);
-        // First the slots, for those who wait for one.
+        // The slots are freed first, for writes that wait for one.
         let answers = answered.into_iter().map(|Sent { write, published, .. }| {
             let answer = self.client(&write, &Interrupt::default()).answer(published);
             (write, answer)

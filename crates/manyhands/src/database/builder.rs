@@ -1,4 +1,4 @@
-//! The choices of who opens a database.
+//! The choices that an application makes when it opens a database.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -99,9 +99,9 @@ impl Builder {
     }
 
     /// How many bytes of the WAL a reader may keep from being reused before writes wait for it. A reader that
-    /// does not end lets the WAL grow, whoever it is: with a limit a write waits, as long as for its turn, until
-    /// the reader has ended, and then fails with an error that names it. Reads never wait. What was waiting in
-    /// the queue already, and the transaction in hand, may go beyond. Each process that writes needs the limit.
+    /// does not end lets the WAL grow. With a limit, a write waits until the reader has ended, as long as it would wait for its
+    /// turn, and then fails with an error that names the reader. Reads never wait. Requests that wait in the queue already, and the
+    /// transaction in hand, may exceed the limit. Each process that writes needs the limit.
     /// Default: none; `u64::MAX` means none.
     pub fn wal_bytes_limit(mut self, bytes: u64) -> Builder {
         self.settings.wal_bytes_limit = bytes;
@@ -126,7 +126,7 @@ impl Builder {
         self
     }
 
-    /// Whether the path may be a `file:` URI (<https://sqlite.org/uri.html>). One that is to write cannot choose a
+    /// Whether the path may be a `file:` URI (<https://sqlite.org/uri.html>). A URI that is opened for writing cannot choose a
     /// VFS. Default: false.
     pub fn uri(mut self, uri: bool) -> Builder {
         self.uri = uri;
