@@ -1,13 +1,12 @@
 //! What a checkpoint writes into the database file, on its way to the disk.
 //!
-//! SQLite writes page after page, in the order of the file, and syncs at the end: the disk waits for the processor
-//! first, and then the processor for the disk. Meanwhile whoever commits must wait for both. So the kernel is asked to
-//! begin as soon as a piece is there. That is a hint: it promises nothing, and takes no error away from the sync, which
-//! SQLite asks for as ever.
+//! SQLite writes page after page, in the order of the file, and syncs at the end. First the disk waits for the processor,
+//! and then the processor for the disk, while commits wait for both. So the kernel is asked to
+//! begin as soon as a piece is there. That is a hint: it promises nothing, and hides no error from the sync, which
+//! SQLite still does.
 //!
-//! And where others commit meanwhile, they are offered the processor again and again. Who waits for the disk is woken
-//! twice in each sync, on the processor that it slept on; where that is busy it waited for the rest of the time slice,
-//! 3 ms (Linux 6.18, `perf record -e sched:sched_switch`).
+//! Where others commit meanwhile, the copier offers them its processor again and again. A thread that syncs is woken
+//! twice in each sync, on the processor that it slept on. If that processor is busy, it would wait for the rest of the time slice.
 
 use core::ops::Range;
 use core::time::Duration;

@@ -57,7 +57,7 @@ impl Code {
         )
     }
 
-    /// `SQLITE_IOERR_WRITE`: also what a fork gets that does not fit into memory.
+    /// `SQLITE_IOERR_WRITE`: also the error of a speculative transaction that does not fit into memory.
     pub fn is_failed_write(self) -> bool {
         self.0 == ffi::SQLITE_IOERR_WRITE
     }

@@ -15,7 +15,7 @@
 //! - *live* and *parked* descriptor: SQLite has it open; SQLite has closed it and we kept it.
 //! - *canonical descriptor*: the one descriptor of a managed file on which all its locks are held, and of which
 //!   nobody makes a mapping.
-//! - *foreign*: belonging to a stock copy.
+//! - *external*: belonging to a stock copy.
 //!
 //! What always holds:
 //! 1. A lock of our copy is an open-file-description (OFD) lock on the canonical descriptor. So it
@@ -29,7 +29,7 @@
 //!    releases the "deadman switch" byte of the -shm file in no other way.
 //! 4. Our copy locks one byte of SQLite's 510-byte SHARED range (the first) where stock copies lock
 //!    all of them. Any two of these locks still overlap, so exclusion is complete; and whoever
-//!    locks the other 509 bytes is foreign.
+//!    locks the other 509 bytes is external.
 //! 5. A forked child holds no descriptor through which a lock of its parent could outlive the
 //!    parent, and its SQLite never again recognises a file that its parent had open: [`generation`]
 //!    is mixed into the device numbers it is shown.

@@ -2,9 +2,8 @@
 //! are kept for the next cache.
 //!
 //! A connection that sees others' commits empties its page cache again and again. The allocator would give
-//! those pages back to the system, which hands them out again one page fault at a time: that was measured to
-//! cost a fifth of a small transaction. SQLite's own remedy, many pages at once for each cache, touches them
-//! all when a connection is first used, which is most of the cost of a process that writes one row.
+//! those pages back to the system, which hands them out again one page fault at a time (docs/decisions/0014). SQLite's own
+//! remedy, many pages at once for each cache, touches them all when a connection is first used.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;

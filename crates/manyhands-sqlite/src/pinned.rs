@@ -1,19 +1,19 @@
-//! What makes a statement repeatable: its clock and its dice are pinned while it is stepped.
+//! What makes a statement repeatable: its clock and its random numbers are pinned while it is stepped.
 //!
-//! A statement that is run again on another connection, in another process, finds the same rows. What
-//! else it sees comes from outside: the time of day, and chance. [`pin`] fixes both for the thread that
+//! A statement that is run again on another connection, in another process, finds the same rows. Two
+//! inputs come from outside: the time of day, and random numbers. [`pin`] fixes both for the thread that
 //! steps:
 //!
-//! - the clock (`clock`): `'now'`, `CURRENT_TIMESTAMP` and their kin, which SQLite asks of the
-//!   connection's VFS, at each step anew;
-//! - the dice (`dice`): `random()` and `randomblob()` of connections that were made repeatable with
+//! - the clock (`clock`): `'now'`, `CURRENT_TIMESTAMP` and similar values, for which SQLite asks the
+//!   connection's VFS at each step;
+//! - the random numbers (`dice`): `random()` and `randomblob()` of connections that were made repeatable with
 //!   [`Connection::make_repeatable`](crate::Connection::make_repeatable);
 //! - the zone (`zone`) cannot be pinned, only compared: [`zone_digest`].
 //!
-//! What always holds: the pin made last, of those that still live, rules its thread and no other. A
-//! pin's dice go on where they stopped when it rules again.
+//! What always holds: of the pins that still live, the one made last rules its thread and no other. When a
+//! pin rules again, its random numbers continue where they stopped.
 //!
-//! What stays chance: the rowid that SQLite picks once a table without AUTOINCREMENT has used the
+//! What stays random: the rowid that SQLite picks once a table without AUTOINCREMENT has used the
 //! largest one (<https://sqlite.org/autoinc.html>), and the order of rows that no ORDER BY fixes, if
 //! the two connections plan a statement differently. SQLite may ask the clock for a plan too, so the
 //! pin belongs around the compilation of a statement as well.
@@ -31,42 +31,41 @@ use core::marker::PhantomData;
 use chacha20::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-/// What a statement's clock and dice show while it is stepped.
+/// The clock and the seed of a statement while it is stepped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     /// The time, in milliseconds of the Julian day, as SQLite counts.
     pub time_ms: i64,
-    /// Where the dice begin. The time is part of it: equal seeds at different times give different
-    /// numbers.
+    /// The seed. The time is part of it: equal seeds at different times give different numbers.
     pub seed: u64,
-    /// Which statement of the transaction it is for: each has dice of its own.
+    /// Which statement of the transaction it is for: each has its own random numbers.
     pub statement: u64,
 }
 
 impl Pinned {
-    /// The real time, also under a pin, and a seed that is fresh chance.
+    /// The real time, also under a pin, and a fresh seed.
     pub fn now() -> Pinned {
         Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed(), statement: 0 }
     }
 
-    /// The same dice, and the real time.
+    /// The same seed, and the real time.
     #[must_use]
     pub fn at_this_moment(self) -> Pinned {
         Pinned { time_ms: clock::real_time_ms(), ..self }
     }
 
-    /// The same clock, and dice of its own for the statement that has this number.
+    /// The same clock, and the random numbers of the statement with this number.
     #[must_use]
     pub fn for_statement(self, ordinal: u64) -> Pinned {
         Pinned { statement: ordinal, ..self }
     }
 }
 
-/// Fixes what clock and dice show to the statements that this thread steps, on any connection, until
+/// Fixes the clock and the random numbers of the statements that this thread steps, on any connection, until
 /// the guard is dropped. Pins nest: then the one before rules again.
 ///
 /// A statement that is stepped row by row, with others in between, needs its pin at each step, with
-/// dice that go on: see [`PinGuard::pause`].
+/// random numbers that continue: see [`PinGuard::pause`].
 ///
 /// ```
 /// use manyhands_sqlite::{Connection, OpenMode, Pinned, pin};
@@ -117,7 +116,7 @@ pub struct Paused {
 }
 
 impl Paused {
-    /// Pins again, with dice that go on where they stopped.
+    /// Pins again. The random numbers continue where they stopped.
     pub fn resume(self) -> PinGuard {
         let number = PINS.with_borrow_mut(|pins| {
             pins.made += 1;

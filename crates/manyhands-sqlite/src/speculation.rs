@@ -97,7 +97,7 @@ impl Connection {
         self.call_speculation(Request::LockAhead(false));
     }
 
-    /// How the connection's fork stands.
+    /// The state of the connection's speculative transaction.
     pub fn speculation_status(&self) -> SpeculationStatus {
         self.call_speculation(Request::Status).status
     }

@@ -9,8 +9,8 @@
 //! | state    | write lock, as SQLite sees it | really       | ways out                                        |
 //! |----------|-------------------------------|--------------|-------------------------------------------------|
 //! | disarmed | as it is                      | as it is     | armed (the engine says so)                      |
-//! | armed    | not held                      | not held     | forked (SQLite asks for it), disarmed           |
-//! | forked   | held                          | not held     | armed (SQLite gives it back), disarmed (promote)|
+//! | armed    | not held                      | not held     | speculating (SQLite asks for it), disarmed      |
+//! | speculating | held                       | not held     | armed (SQLite gives it back), disarmed (promote)|
 //!
 //! What always holds:
 //! - The lock is imaginary only if the connection is armed *and* holds a read lock. SQLite also takes
@@ -41,9 +41,9 @@ use crate::wal_index::{CheckpointInfo, Header, View, WalIndexHeader};
 pub(crate) const WRITE_LOCK: c_int = 0;
 const READ_LOCK_FIRST: c_int = 3;
 
-/// How many read locks a connection takes after its last fork with a private page. To refresh it costs half a
-/// microsecond each time, to share it again some twenty, and the next fork twenty more: for whoever speculates now and then
-/// that is little among so many, and for whoever does not fork any more it is once.
+/// How many read locks a connection takes with a private page after its last speculative transaction. To refresh the page costs half a
+/// microsecond each time. To share it again costs some twenty, and the next speculative transaction twenty more: that is little if it
+/// happens once in so many reads.
 const PRIVATE_READS_MAX: u32 = 256;
 
 /// What came of a promotion.
@@ -51,8 +51,8 @@ const PRIVATE_READS_MAX: u32 = 256;
 pub enum Promotion {
     /// The connection holds the real write lock: it can commit.
     Promoted,
-    /// Somebody has committed since the snapshot. Or there is no fork, or it overflowed: all that is left
-    /// is a rollback.
+    /// Somebody has committed since the snapshot; or the connection does not speculate, or its pages did not fit into memory. All that is
+    /// left is a rollback.
     Stale,
     /// Somebody else holds the write lock at this moment.
     Busy,
@@ -63,7 +63,7 @@ pub enum Promotion {
 pub struct SpeculationStatus {
     /// SQLite believes that it holds the write lock.
     pub speculating: bool,
-    /// SQLite wanted to write to a file, was refused (`SQLITE_IOERR_WRITE`), and has rolled the last fork
+    /// SQLite wanted to write to a file, was refused (`SQLITE_IOERR_WRITE`), and has rolled the last speculative transaction
     /// back.
     pub overflowed: bool,
     /// The snapshot of the open read transaction.
@@ -100,7 +100,7 @@ pub(crate) struct Speculation {
     locked: Option<Header>,
     /// How often in a row SQLite took a read lock for a header that was not the newest any more.
     stale_begins: u32,
-    /// How many read locks it has taken with a private page, since the last fork.
+    /// How many read locks it has taken with a private page since the last speculative transaction.
     reads: u32,
 }
 

@@ -1,8 +1,7 @@
 //! `random()` and `randomblob()`, repeatable under a pin.
 //!
-//! The generator is ChaCha20, which is SQLite's own too, so a pinned statement's tokens are guessed no
-//! more easily from one another than SQLite's. What a [`Pinned`] gives is for ever: processes with other
-//! builds draw the same.
+//! The generator is ChaCha20, as SQLite's own is, so a pinned statement's numbers are as hard to guess from one another
+//! as SQLite's. The numbers of a [`Pinned`] never change: processes with other builds draw the same.
 
 use core::ffi::{CStr, c_int};
 
@@ -24,14 +23,14 @@ fn generator(pinned: Pinned) -> Box<ChaCha20Rng> {
     generator
 }
 
-/// A seed that nobody has drawn before.
+/// A fresh seed.
 pub(super) fn fresh_seed() -> u64 {
     let mut bytes = [0; 8];
     draw_by_chance(&mut bytes);
     u64::from_le_bytes(bytes)
 }
 
-/// Fills `bytes` with what the ruling pin's dice show next; without a pin, by chance.
+/// Fills `bytes` with the next random numbers of the ruling pin; without a pin, with unpredictable ones.
 fn draw(bytes: &mut [u8]) {
     let pinned = ruling(|pin| {
         let dice = pin.dice.get_or_insert_with(|| generator(pin.pinned));
