@@ -1,5 +1,5 @@
-//! How much of the WAL a reader keeps from being reused, and who the members are: what a writer needs in
-//! order to wait for the reader, and to name it.
+//! Checkpoint starvation: how much of the WAL a reader keeps from being reused, and who the members are. A writer needs both to
+//! wait for the reader, and to name it.
 
 use core::time::Duration;
 
@@ -18,14 +18,14 @@ pub struct MemberInfo {
 }
 
 impl Queue {
-    /// Tells the others who this member is. Once, after joining: nobody reads it but who has to name it.
+    /// Tells the others who this member is. Called once, after joining; read only for messages.
     pub fn register_label(&self, label: &str) {
         let member = &self.region.shared().members.0[usize::from(self.region.member())];
         member.label.write_text(label);
         member.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
     }
 
-    /// Who the members are. Some of them may have ended since, and their process ids be others' now.
+    /// Who the members are. Some of them may have ended since, and their process ids may belong to others now.
     pub fn members(&self) -> Vec<MemberInfo> {
         let ready = self.region.ready(Part::Members);
         let members = self.region.shared().members.0[..ready].iter();
@@ -36,7 +36,7 @@ impl Queue {
         known.collect()
     }
 
-    /// A checkpoint has come to `frame` and no further: a reader holds back `bytes` of the WAL. Only for the
+    /// A checkpoint has come to `frame` and no further: a reader keeps `bytes` of the WAL from being reused. Only for the
     /// leader.
     pub fn note_starvation(&self, bytes: u64, frame: u64) {
         let held = &self.region.shared().header.checkpoint_starvation.0;
@@ -48,7 +48,7 @@ impl Queue {
         held.bytes.store(bytes.max(1), Ordering::Relaxed);
     }
 
-    /// A checkpoint was complete: nobody holds anything back.
+    /// A checkpoint was complete: no reader is in the way.
     pub fn note_no_starvation(&self) {
         let bytes = &self.region.shared().header.checkpoint_starvation.0.bytes;
         // The line is in every writer's cache: it is not written without need.
@@ -57,12 +57,12 @@ impl Queue {
         }
     }
 
-    /// How many bytes of the WAL a reader held back at the last checkpoint; 0 when nobody did.
+    /// How many bytes of the WAL a reader kept from being reused at the last checkpoint; 0 without such a reader.
     pub fn starved_bytes(&self) -> u64 {
         self.region.shared().header.checkpoint_starvation.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// For how long checkpoints have not come any further. Meaningful while something is held back.
+    /// For how long checkpoints have not come any further. Meaningful during starvation only.
     pub fn starved_for(&self) -> Duration {
         let since =
             self.region.shared().header.checkpoint_starvation.0.since_ns.load(Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! What became of a batch whose leader died: what a leader writes down before and during its commit,
-//! and what its successor reads.
+//! What a dead leader leaves: the batch record. A leader writes it before and during its commit, and the next leader reads it to learn
+//! whether the orphaned batch was committed (`commit/recover.rs` in the library).
 //!
 //! | word           | written by the leader                  | and if it dies after that?                |
 //! |----------------|----------------------------------------|-------------------------------------------|
 //! | batch          | when the batch begins                  | the others speak of an earlier batch      |
 //! | frame_*        | before the commit frame is written     | `announced` still names an earlier batch  |
-//! | announced      | after frame_*                          | the successor looks for that frame        |
+//! | announced      | after frame_*                          | the next leader looks for that frame      |
 //! | publishing     | when readers may begin to see it       | the same; and somebody may have seen it   |
 //! | sealed         | when nothing can undo the commit       | the batch is committed                    |
 //!
@@ -35,7 +35,7 @@ pub struct CommitFrame {
 /// What is known of a batch whose leader died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unresolved {
-    /// Its commit is published, whole.
+    /// Its commit is published completely.
     Sealed,
     /// The commit frame may have been written: look for it.
     Announced {
@@ -88,7 +88,7 @@ impl Lead {
 }
 
 impl Queue {
-    /// The leader says where its batch's commit frame goes. Only for the one that leads: called from
+    /// The leader says where its batch's commit frame goes. Only for the member that leads: called from
     /// inside SQLite's commit, where the [`Lead`] is not at hand.
     pub fn announce(&self, frame: &CommitFrame) {
         let record = &self.region.shared().header.batch;
