@@ -1,4 +1,4 @@
-//! A statement: what it touches, where it runs, what is certain of it, and what its caller has seen.
+//! A statement: what it touches, where it runs, whether it is infallible, and what its caller has seen.
 
 pub(crate) mod built_in;
 pub(crate) mod bytecode;

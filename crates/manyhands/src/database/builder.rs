@@ -57,7 +57,7 @@ impl Builder {
     /// let path = directory.path().join("ledger.db");
     /// let database = Database::builder(&path).durability_min(Durability::Full).open()?;
     /// let mut connection = database.connect()?;
-    /// connection.execute("PRAGMA synchronous = NORMAL", params![])?; // Its commits are synced all the same.
+    /// connection.execute("PRAGMA synchronous = NORMAL", params![])?; // Its commits are still synced.
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn durability_min(mut self, durability: Durability) -> Builder {
