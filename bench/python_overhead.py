@@ -32,7 +32,7 @@ MANY = 100_000
 
 
 class Loops:
-    """What is measured, on a table `t` of so many rows and a table `w` that grows."""
+    """What is measured, on a table `t` of this many rows and a table `w` that grows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows

@@ -56,7 +56,7 @@ class Program:
     path: Path
     number: int
     connection: Any = None
-    dice: random.Random = field(default_factory=random.Random)
+    generator: random.Random = field(default_factory=random.Random)
 
     def connect(self, **options: Any) -> Any:
         return self.module.connect(self.path, timeout=TIMEOUT_S, **options)
@@ -65,7 +65,7 @@ class Program:
         return self.connection.execute(sql, values)
 
     def item(self) -> int:
-        return self.dice.randint(1, ITEMS)
+        return self.generator.randint(1, ITEMS)
 
 
 Act = Callable[[Program], Any]
@@ -132,17 +132,17 @@ def update_and_count(p: Program) -> None:
 
 
 def insert_unique(p: Program) -> None:
-    p.execute("INSERT INTO tag (name, uses) VALUES (?, 1)", p.dice.getrandbits(60))
+    p.execute("INSERT INTO tag (name, uses) VALUES (?, 1)", p.generator.getrandbits(60))
     p.connection.commit()
 
 
 def upsert(p: Program) -> None:
-    p.execute("INSERT INTO tag (name, uses) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET uses = uses + 1", p.dice.randint(1, 100))
+    p.execute("INSERT INTO tag (name, uses) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET uses = uses + 1", p.generator.randint(1, 100))
     p.connection.commit()
 
 
 def delete_and_insert(p: Program) -> None:
-    name = p.dice.randint(1, ITEMS)
+    name = p.generator.randint(1, ITEMS)
     p.execute("DELETE FROM tag WHERE name = ?", name)
     p.execute("INSERT INTO tag (name) VALUES (?)", name)
     p.connection.commit()
@@ -289,7 +289,7 @@ class Report:
 
 def work(shape: Shape, program: Program, act: Act, start: Any, seconds: float, reports: Any) -> None:
     """A process: the same act until the time is over."""
-    program.dice.seed(program.number)
+    program.generator.seed(program.number)
     if shape.is_open:
         program.connection = program.connect(**shape.options)
     if shape.prepare:

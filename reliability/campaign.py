@@ -372,7 +372,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     assert __doc__
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", type=Path, default=Path("target/release/reliability"))
-    parser.add_argument("--seconds", type=int, help="no slice begins after so many; otherwise it ends when all entries have their numbers")
+    parser.add_argument("--seconds", type=int, help="no slice begins after this many; otherwise it ends when all entries have their numbers")
     parser.add_argument("--results", type=Path, default=Path("docs/reliability/campaigns.jsonl"), help="lines are only added, and those that are there count")
     parser.add_argument("--page", type=Path, default=Path("docs/reliability/campaign.md"), help="is written after each slice")
     parser.add_argument("--seed", type=int, default=1, help="another seed is another column")

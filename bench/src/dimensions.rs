@@ -47,7 +47,7 @@ pub struct Dimensions {
     /// Seconds that the long transaction of `mixed` thinks.
     #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
     pub long_seconds: f64,
-    /// An open loop, for `threads` and `clients`: so many operations are intended per second, all clients together, and latency counts from
+    /// An open loop, for `threads` and `clients`: this many operations are intended per second, all clients together, and latency counts from
     /// the intended start [default: each client's next operation when its last one has ended].
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,

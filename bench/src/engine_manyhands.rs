@@ -124,16 +124,16 @@ impl Client for ManyhandsClient {
 
 impl Statements for ManyhandsStatements<'_, '_> {
     fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<(), Refusal> {
-        self.0.execute(sql, &values(parameters))?;
+        self.0.execute(sql, values(parameters))?;
         Ok(())
     }
 
     fn insert(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, Refusal> {
-        Ok(self.0.execute(sql, &values(parameters))?.last_insert_rowid())
+        Ok(self.0.execute(sql, values(parameters))?.last_insert_rowid())
     }
 
     fn number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<i64, Refusal> {
-        let rows = self.0.query(sql, &values(parameters))?;
+        let rows = self.0.query(sql, values(parameters))?;
         let row = rows.first().ok_or_else(|| Refusal("no row".to_owned()))?;
         Ok(row.get(0)?)
     }

@@ -26,7 +26,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of so many connections.
+    /// A pool of this many connections.
     pub fn open(opened: &dyn Opened, connections: usize) -> Result<Self, Refusal> {
         let (requests, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));

@@ -18,7 +18,7 @@ use crate::limits::{STORM_PAUSE_MAX, STORM_TIMEOUT};
 
 /// Runs a `Storm` task.
 pub fn run(job: &Job, engine: &dyn Engine, rounds: u32) -> Result<Report> {
-    let mut dice = fastrand::Rng::with_seed(job.seed);
+    let mut generator = fastrand::Rng::with_seed(job.seed);
     let mut tally = Tally::new(None);
     let mut insert_latency = Latency::new();
     let label = format!("worker {}", job.member);
@@ -29,7 +29,7 @@ pub fn run(job: &Job, engine: &dyn Engine, rounds: u32) -> Result<Report> {
     sleep_until(start);
     for _ in 0..rounds {
         // Before the round and not after it: processes in a storm are not in step.
-        thread::sleep(STORM_PAUSE_MAX.mul_f64(dice.f64()));
+        thread::sleep(STORM_PAUSE_MAX.mul_f64(generator.f64()));
         let began = Instant::now();
         let outcome = round(engine, &job.database, &label, &mut insert_latency, &mut tally.effort);
         let ended = Instant::now();

@@ -59,7 +59,7 @@ def line(times):
 def main():
     job = json.loads(sys.argv[1])
     connect = opener(job["engine"], job["database"])
-    dice = random.Random(job["seed"])
+    generator = random.Random(job["seed"])
     # A warm-up, for every engine: the storm is measured, not an interpreter's imports.
     connect().close()
     say("ready")
@@ -72,7 +72,7 @@ def main():
     time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
     waits, inserts, errors, committed = [], [], {}, 0
     for _ in range(job["task"]["rounds"]):
-        time.sleep(PAUSE_MAX_S * dice.random())
+        time.sleep(PAUSE_MAX_S * generator.random())
         began = time.monotonic_ns()
         try:
             connection = connect()

@@ -24,7 +24,7 @@ const AMOUNT_MAX: i64 = 100;
 pub struct Transactor {
     shape: Shape,
     number: i64,
-    dice: fastrand::Rng,
+    generator: fastrand::Rng,
     /// Of all acknowledged inserts whose id was read back: the sum of id x mark, as this client saw them.
     pub ids_read_back: i64,
 }
@@ -32,8 +32,8 @@ pub struct Transactor {
 impl Transactor {
     /// The client with this number, from 0; `seed` is its own.
     pub fn new(shape: Shape, number: usize, seed: u64) -> Self {
-        let dice = fastrand::Rng::with_seed(seed);
-        Self { shape, number: number as i64, dice, ids_read_back: 0 }
+        let generator = fastrand::Rng::with_seed(seed);
+        Self { shape, number: number as i64, generator, ids_read_back: 0 }
     }
 
     /// Runs transaction number `round` until it is acknowledged or refused.
@@ -50,10 +50,10 @@ impl Transactor {
                 client.transact(&mut |statements| insert_rows(statements, think, id_first), effort)
             }
             Shape::Transfer { accounts, think } => {
-                let from = self.dice.i64(1..=accounts);
+                let from = self.generator.i64(1..=accounts);
                 // Any other account.
-                let to = 1 + (from - 1 + self.dice.i64(1..accounts)) % accounts;
-                let amount = self.dice.i64(1..=AMOUNT_MAX);
+                let to = 1 + (from - 1 + self.generator.i64(1..accounts)) % accounts;
+                let amount = self.generator.i64(1..=AMOUNT_MAX);
                 client.transact(
                     &mut |statements| transfer(statements, think, from, to, amount),
                     effort,
@@ -65,7 +65,7 @@ impl Transactor {
             Shape::Orm => {
                 let mark = (self.number + round) % MARKS;
                 let reads: [i64; ORM_READS] =
-                    std::array::from_fn(|_| self.dice.i64(1..=COLD_TABLE_ROWS));
+                    std::array::from_fn(|_| self.generator.i64(1..=COLD_TABLE_ROWS));
                 // Half of them as Django asks for the id, half as SQLAlchemy does.
                 let is_returning = round % 2 == 0;
                 let mut id = 0;
