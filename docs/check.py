@@ -1,7 +1,7 @@
-"""Checks that what the pages name exists: `python3 docs/check.py`.
+"""Checks that what the pages and the comments name exists: `python3 docs/check.py`.
 
-Links between pages lead somewhere, anchors included; files and functions that ARCHITECTURE.md names are in the tree; its glossary has at
-most 45 concepts in their order, and its table of decisions every page of docs/decisions.
+Links between pages lead somewhere, anchors included; files and functions that ARCHITECTURE.md names are in the tree, and so are files that
+comments in Rust name; the glossary has at most 45 concepts in their order, and the table of decisions every page of docs/decisions.
 """
 
 import re
@@ -69,6 +69,18 @@ def unknown_names(files: list[str]) -> list[str]:
     return found
 
 
+def stale_comments(files: list[str]) -> list[str]:
+    """Files that comments name, and that are not in the tree."""
+    ends = {"/".join(Path(path).parts[-count:]) for path in files for count in range(1, len(Path(path).parts) + 1)}
+    found = []
+    for path in (it for it in files if it.endswith(".rs")):
+        for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
+            comment = line.partition("//")[2] if line.lstrip().startswith("//") and "://" not in line else ""
+            named = (re.sub(r"^(\.\./)+", "", name) for name in re.findall(r"[\w/.-]+\.rs\b", comment))
+            found += [f"{path}:{number}: there is no file {name}" for name in named if name not in ends]
+    return found
+
+
 def wrong_tables(files: list[str]) -> list[str]:
     _, _, rest = (ROOT / MAP).read_text().partition("\n## Glossary\n")
     glossary, _, rest = rest.partition("\n## Decisions\n")
@@ -89,7 +101,7 @@ def wrong_tables(files: list[str]) -> list[str]:
 def main() -> int:
     files = tracked()
     problems = [problem for page in files if page.endswith(".md") for problem in dead_links(page)]
-    problems += unknown_names(files) + wrong_tables(files)
+    problems += unknown_names(files) + stale_comments(files) + wrong_tables(files)
     print("\n".join(problems), end="\n" if problems else "")
     return bool(problems)
 

@@ -1,7 +1,7 @@
-//! Requests that no client of ours would send, in the queue before one that is honest: nothing that a
+//! Requests that no client of ours would send, in the queue before an honest one: nothing that a
 //! request may not do is done, the honest one is executed once, no panic, no hang.
 //!
-//! `fuzz/run.sh request 60`; the work itself is `crates/manyhands/src/fuzzing/foreign_request.rs`.
+//! `fuzz/run.sh request 60`; the work itself is `crates/manyhands/src/fuzzing/request.rs`.
 #![no_main]
 
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The clients: `crates/manyhands/src/commit/client.rs` and
+//! The clients: `crates/manyhands/src/commit/queue_client.rs` and
 //! `connection/commit.rs`, `crates/manyhands-queue/src/queue.rs`.
 
 use super::mutation::Mutation;

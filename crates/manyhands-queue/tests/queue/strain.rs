@@ -1,5 +1,5 @@
 //! A member at work in damaged memory: bytes decide what is damaged and what the member does. Shared
-//! with the fuzz target, `fuzz/queue_file.rs`.
+//! with the fuzz target `fuzz/fuzz_targets/queue_file.rs`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
