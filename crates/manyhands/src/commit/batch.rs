@@ -39,7 +39,7 @@ pub(crate) fn serve(
             }
             break;
         };
-        // Who waits in a queue that is no longer sound leaves it for a new one.
+        // Clients leave a queue that is no longer sound for a new one.
         if own.stage() == Stage::Answered || !lead.queue().is_sound() {
             break;
         }
@@ -51,9 +51,8 @@ pub(crate) fn serve(
                 let began = Instant::now();
                 let Executing { executing, taken, held } =
                     execute_batch(file, &mut lead, &entry, deadline)?;
-                // Where most of the time goes into commits, large batches are best: those who were answered
-                // are back before the next one begins. Where it goes into executing, the next leader had
-                // better begin beside them.
+                // Where most of the time goes into commits, large batches are best: the answered clients are back before the
+                // next batch begins. Where it goes into executing, the next leader should begin beside them.
                 let commits_dominate = executing < began.elapsed() / 2;
                 let goes_on = own.stage() != Stage::Answered;
                 if commits_dominate || goes_on || file.has_external_connections() {
@@ -94,7 +93,7 @@ fn execute_batch(
     let mut bytes = Vec::new();
     lead.peek(first, &mut bytes);
     let Some(session) = request::decode_session(&bytes) else {
-        // Not a request of ours: its owner, if there is one, shall see to it.
+        // Not a request of ours: its owner, if there is one, executes it in its turn.
         lead.demand_turn(first);
         return Ok(Executing::default());
     };
@@ -116,7 +115,7 @@ fn execute_batch(
             undone.map(|()| answered)
         }
         Batch::Whole if !lead.is_intact(&executed) => {
-            // Somebody else may believe that it leads: it must not be given them back while it executes them.
+            // Another process may believe that it leads: its requests must not be given back while it executes them.
             executed.iter().for_each(|entry| lead.put_back(entry));
             executor.rollback().map(|()| false)
         }
@@ -131,12 +130,12 @@ fn execute_batch(
             lead.end_batch(&executed, committed);
             if committed {
                 let (before, after) = (executor.before(), executor.connection().wal_index());
-                // Who wrote nothing has committed nothing: what is new is another program's.
+                // A batch that wrote nothing has committed nothing: a new commit is another program's.
                 if executor.frames() != 0 || planted("note-of-nothing") {
                     recent::note_commit(lead, before.copied(), after, executor.written);
                 }
                 if executor.frames() >= limits::CHECKPOINT_FRAMES {
-                    // It is time for a checkpoint, perhaps: nobody shall wait for that.
+                    // Perhaps a checkpoint follows: answered clients must not wait for it.
                     lead.wake_answered();
                 }
                 let others = executed.len() > 1 || lead.next(None).is_some();
@@ -163,9 +162,9 @@ enum Batch {
 /// Executes requests in ticket order, until there is none, or the batch is large or old enough.
 /// Returns those whose answers are ready.
 ///
-/// Transactions are replayed for as long as a commit takes, and not much longer. Whose transaction was committed
-/// executes the next one speculatively, which takes as long as the replay of it here: half of them do that beside
-/// the next batch, where all of them together would wait for each other's processors, and the leader for them.
+/// Transactions are replayed for about as long as a commit takes. A client whose transaction was committed executes its next one
+/// speculatively, which takes as long as its replay here. So half of the clients do that beside the next batch. If all did it
+/// at once, they would wait for each other's processors, and the leader for theirs.
 fn execute_requests(
     executor: &mut Executor,
     lead: &mut Lead,
@@ -202,7 +201,7 @@ fn execute_requests(
             Executed::Answered if lead.executed(&entry, bytes.len(), &answer) => {
                 executed.push(entry);
             }
-            // The queue file was damaged under our hands: whose request this was cannot be told.
+            // The queue file was damaged meanwhile: nobody knows whose request this was.
             Executed::Answered => return (executed, Batch::Spoiled(entry)),
             Executed::OtherSession => {
                 lead.put_back(&entry);

@@ -1,10 +1,10 @@
-//! The way of a write: from the client to the commit, read downward.
+//! The way of a write: from the client to the commit, read downward. A write waits in `QueueClient::wait`, and nowhere else.
 //!
-//! 1. Nobody leads and nobody waits: the client leads itself ([`QueueClient::lead_if_idle`]) and steps its own
+//! 1. If nobody leads and nobody waits, the client leads itself ([`QueueClient::lead_if_idle`]), and steps its own
 //!    statement on its own connection, as it would without Manyhands.
 //! 2. Otherwise the request is published, and waits ([`QueueClient::submit`]). Whenever the leader's place is free,
-//!    a waiting client takes it, and executes the requests of all ([`crate::commit::batch::serve`]).
-//! 3. A request that only its owner can execute waits for its turn in the same queue, and then leads.
+//!    a waiting client takes it, and executes everybody's requests ([`crate::commit::batch::serve`]).
+//! 3. A request that only its owner can execute is a *turn*: it waits in the same queue, and then its owner leads.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,11 +28,11 @@ pub(crate) struct QueueClient<'a> {
     pub(crate) label: &'a str,
     pub(crate) began: Instant,
     pub(crate) deadline: Deadline,
-    /// How much of the WAL a reader may hold back before a write waits; `u64::MAX` for any.
+    /// How many bytes of the WAL a reader may keep from being reused before a write waits; `u64::MAX` for any number.
     pub(crate) wal_bytes_limit: u64,
     /// Ends the wait.
     pub(crate) interrupt: &'a Interrupt,
-    /// It holds a snapshot, and waits no longer when somebody checkpoints, who may wait for that.
+    /// The client holds a snapshot. It stops waiting when another connection checkpoints, since that may wait for the snapshot.
     pub(crate) gives_way: bool,
 }
 
@@ -46,15 +46,15 @@ pub(crate) enum Fate {
 }
 
 impl QueueClient<'_> {
-    /// Leads at once, if nobody leads, nobody waits, and no dead leader's batch is to be settled.
+    /// Leads at once, if nobody leads, nobody waits, and there is no orphaned batch.
     pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
         let queue = self.file.sound_queue(self.deadline)?;
         if !queue.is_idle() || self.lacks_room(&queue) {
             return Ok(None);
         }
         let Some(lead) = queue.try_lead(self.label) else { return Ok(None) };
-        // Somebody who came in between was first. What a dead leader left takes SQLite's write lock to settle: that
-        // is for those who wait.
+        // A client that came in between is first. To resolve an orphaned batch takes SQLite's write lock: that is for clients that
+        // wait.
         let idle = lead.orphan() == Orphan::Nothing && lead.next(None).is_none();
         Ok(idle.then_some(lead))
     }
@@ -150,7 +150,7 @@ impl QueueClient<'_> {
 
     /// Waits until the request's fate is known, and leads whenever nobody does.
     fn wait(&self, queue: &Arc<Queue>, published: &mut Published) -> Result<End, Error> {
-        // Somebody else was called to lead, and has not come.
+        // Another client was called to lead, and has not come.
         let mut impatient = false;
         let mut checkpoints_seen = 0;
         loop {
@@ -192,7 +192,7 @@ impl QueueClient<'_> {
             let near = published.tickets_ahead() <= limits::NEAR;
             let patience = if near { limits::PATIENCE } else { limits::PATIENCE_FAR };
             let waited = published.wait(until, patience);
-            // Also after the deadline: if the leader has died, somebody must learn the fate of its batch.
+            // Also after the deadline: if the leader has died, somebody must resolve its batch.
             impatient = waited != Waited::Changed && queue.progress() == progress;
             if impatient && self.gives_way {
                 // One that is short is over at the second look.
@@ -208,7 +208,7 @@ impl QueueClient<'_> {
         }
     }
 
-    /// Somebody wrote over the request's slot. It may have been executed before, and answered there.
+    /// Somebody overwrote the request's slot. It may have been executed before, and answered there.
     fn lost(&self, queue: &Queue, published: &Published) -> Result<End, Error> {
         queue.retire();
         // No leader executes what asked for its turn.
@@ -219,13 +219,13 @@ impl QueueClient<'_> {
         let queue = Arc::clone(lead.queue());
         batch::serve(self.file, lead, published, self.deadline).or_else(|error| {
             // Our own request may have been answered by then, or be in a batch that another leader
-            // must settle.
+            // must resolve.
             if published.withdraw() {
                 Err(error)
             } else if self.deadline.extended(limits::FATE_TIME_MAX).has_passed()
                 && published.stage() == Stage::Executing
             {
-                // Who settles the batch later must not execute it: we are gone, and may have asked again.
+                // The leader that resolves the batch later must not execute it: we are gone, and may have asked again.
                 queue.retire();
                 Err(self.outcome_unknown())
             } else {
@@ -240,7 +240,7 @@ impl QueueClient<'_> {
         match published.stage() {
             Stage::Waiting | Stage::MustLead if published.withdraw() => Ok(Some(End::Again)),
             Stage::Executing if self.deadline.has_passed() => Err(self.outcome_unknown()),
-            // The others are settled by `wait`.
+            // `wait` handles the other stages.
             _ => Ok(None),
         }
     }
