@@ -1,4 +1,4 @@
-//! The way of a write: from the client to the commit, read downward. A write waits in `QueueClient::wait`, and nowhere else.
+//! The way of a write: from the client to the commit, read downward. A write waits for its fate in `QueueClient::wait`.
 //!
 //! 1. If nobody leads and nobody waits, the client leads itself ([`QueueClient::lead_if_idle`]), and steps its own
 //!    statement on its own connection, as it would without Manyhands.
