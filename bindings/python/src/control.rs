@@ -375,8 +375,8 @@ impl Connection {
     }
 }
 
-/// Ends the open transaction, and begins the next one: also when a COMMIT has failed and has ended it all the same, by
-/// a conflict for example. Without one, as in the standard module, it fails and begins none.
+/// Ends the open transaction, and begins the next one: also when a COMMIT has failed and still ended it, by a conflict
+/// for example. Without one, as in the standard module, it fails and begins none.
 fn end_and_begin(connection: &mut manyhands::Connection, how: End) -> Result<(), manyhands::Error> {
     let was_open = !connection.is_autocommit();
     let ended = connection.execute(how.sql(), &[]);

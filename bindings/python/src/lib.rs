@@ -9,8 +9,8 @@
 //! * A callback that uses the connection that calls it gets a ProgrammingError.
 //! * A connection that was made before `fork()` is not touched in the child, its mutex included: a thread
 //!   that the child does not have may hold it.
-//! * What Python code it needs is imported when the module is loaded: while the interpreter exits nothing can be.
-//! * Who waits for the GIL, or calls Python code, says so first (`exit.rs`): Python may never come back.
+//! * All Python code that is needed is imported when the module is loaded: nothing can be while the interpreter exits.
+//! * A thread that waits for the GIL, or calls Python code, says so first (`exit.rs`): Python may never come back.
 //! * A panic becomes Python's `InternalError`, and the connection is not used after it.
 //!
 //! Each file adds its methods to `Connection`, where they belong to one.

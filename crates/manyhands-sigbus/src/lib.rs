@@ -108,8 +108,8 @@ impl Drop for FaultGuard {
     }
 }
 
-/// Installs the handler, once. Whoever may be in here while another thread forks lets the child wait for ever in its
-/// own call: so it is called early.
+/// Installs the handler, once. Must be called early: if one thread is in here while another one forks, the child waits for ever in its
+/// own call.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(install_now);

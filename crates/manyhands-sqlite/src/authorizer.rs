@@ -124,7 +124,7 @@ pub(crate) unsafe fn action<'a>(code: c_int, texts: [*const c_char; 4]) -> Actio
         // SAFETY: not null, so zero-terminated and alive, says the caller.
         unsafe { CStr::from_ptr(text) }.to_str().ok()
     });
-    // A trigger without a name that can be told is one all the same.
+    // A trigger whose name cannot be told still counts as one.
     let trigger = trigger.or((!texts[3].is_null()).then_some(""));
     Action { kind: ActionKind::of(code), code, first, second, database, trigger }
 }

@@ -388,7 +388,7 @@ impl Connection {
         unsafe { wal_file::sync(self.raw()) }
     }
 
-    /// Sets who is told of this connection's commits.
+    /// Sets the observer of this connection's commits.
     ///
     /// # Errors
     /// When the database is not a file.

@@ -72,7 +72,7 @@ impl Code {
         self.0 == ffi::SQLITE_ERROR
     }
 
-    /// `SQLITE_BUSY` and its kin: a lock is held by somebody else.
+    /// `SQLITE_BUSY` with any extended code: a lock is held by another connection.
     pub fn is_busy(self) -> bool {
         self.primary() == ffi::SQLITE_BUSY
     }
@@ -98,7 +98,7 @@ impl Code {
         self.primary() == ffi::SQLITE_INTERRUPT
     }
 
-    /// `SQLITE_CONSTRAINT` and its kin.
+    /// `SQLITE_CONSTRAINT` with any extended code.
     pub fn is_constraint(self) -> bool {
         self.primary() == ffi::SQLITE_CONSTRAINT
     }

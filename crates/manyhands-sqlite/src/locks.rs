@@ -1,8 +1,8 @@
 //! SQLite's own locks, made to live beside another SQLite copy in the process and across `fork()`.
 //!
 //! SQLite locks with POSIX record locks. The kernel owns those per process: a second SQLite in the
-//! process (Python's `sqlite3` beside ours) is granted the same "exclusive" lock, and whoever
-//! closes any descriptor of a file drops every lock of the process on it. Measured: both copies
+//! process (Python's `sqlite3` beside ours) is granted the same "exclusive" lock, and a
+//! `close` of any descriptor of a file drops every lock of the process on it. Measured: both copies
 //! held the write lock, a committed row vanished with `integrity_check` ok, and the second copy
 //! deleted the WAL under the first one's transaction. [`install`] therefore replaces five system
 //! calls of the unix VFS of *our* SQLite copy; SQLite itself stays unmodified.
@@ -28,8 +28,8 @@
 //! 3. When the last live descriptor of a file goes, its locks go, as after a POSIX `close`: SQLite
 //!    releases the "deadman switch" byte of the -shm file in no other way.
 //! 4. Our copy locks one byte of SQLite's 510-byte SHARED range (the first) where stock copies lock
-//!    all of them. Any two of these locks still overlap, so exclusion is complete; and whoever
-//!    locks the other 509 bytes is external.
+//!    all of them. Any two of these locks still overlap, so exclusion is complete; and a lock
+//!    of the other 509 bytes is external.
 //! 5. A forked child holds no descriptor through which a lock of its parent could outlive the
 //!    parent, and its SQLite never again recognises a file that its parent had open: [`generation`]
 //!    is mixed into the device numbers it is shown.

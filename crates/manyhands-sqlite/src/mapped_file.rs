@@ -35,11 +35,11 @@ use crate::planted::planted;
 /// So much of each file is mapped at most, from its beginning, in bytes. The rest is read as ever.
 pub(crate) const WINDOW_BYTES: i64 = 256 << 20;
 
-/// SQLite reads so many bytes behind a page at most, and believes none of them: where records are compared. Its own
+/// How many bytes SQLite reads behind a page at most, when it compares records; it believes none of them. Its own
 /// mapping asks for as many (`unixFetch` in os_unix.c).
 const READ_BEHIND_BYTES: i64 = 256;
 
-/// So often SQLite asks before a mapping is made, or looked for: who reads less reads faster without.
+/// How often SQLite asks before a mapping is made, or looked for: a connection that reads less is faster without.
 const ASKED_BEFORE: u32 = 16;
 
 /// So many pages that are not there are asked for before the file's length is looked at again.
@@ -163,8 +163,8 @@ pub(crate) struct View {
     limit: i64,
     asked: u32,
     mapped: Option<Arc<MappedFile>>,
-    /// So much of the file is there until somebody commits: what is behind the end of the newest snapshot may be cut.
-    /// Pages behind it may be asked for all the same: those that were allocated and never written.
+    /// How much of the file is there until somebody commits: what is behind the end of the newest snapshot may be cut.
+    /// SQLite may still ask for pages behind it, which were allocated and never written.
     bytes: i64,
     /// How many pages were asked for behind that.
     missed: u64,

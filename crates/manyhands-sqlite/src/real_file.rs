@@ -9,7 +9,7 @@ use crate::wal_appends::WalFile;
 /// The largest page: the unix VFS takes no more than twice as much at once, less a byte (`seekAndWriteFd` in os_unix.c).
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// An open file of the default VFS. Whoever keeps one lets it go before SQLite closes the file.
+/// An open file of the default VFS. It must be dropped before SQLite closes the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RealFile(pub(crate) *mut ffi::sqlite3_file);
 

@@ -55,7 +55,7 @@ pub(crate) unsafe fn answer(file: *mut ffi::sqlite3_file, argument: *mut c_void)
 
 /// Takes the real write lock for a speculative transaction whose snapshot is the newest.
 fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
-    // A glance first: who is stale must not hold the lock in the way of others.
+    // A look first: a stale transaction must not hold the lock while others wait.
     if !vfs::speculation_of(file).is_newest() {
         return Promotion::Stale;
     }
@@ -71,8 +71,8 @@ fn promote(file: *mut ffi::sqlite3_file) -> Promotion {
 
 impl Connection {
     /// Arms or disarms the connection: while it is armed, a transaction that has read writes on its
-    /// snapshot. A transaction that writes already goes on as it was. Where the system cannot map a view
-    /// of the wal-index the transaction takes the real lock all the same; [`Connection::speculation_status`]
+    /// snapshot. A transaction that writes already goes on as it was. If the system cannot map a view
+    /// of the wal-index, the transaction takes the real lock; [`Connection::speculation_status`]
     /// tells.
     pub fn arm_speculation(&self, armed: bool) {
         self.call_speculation(Request::Arm(armed));

@@ -189,8 +189,8 @@ impl Speculation {
         LockAnswer::Imaginary(ffi::SQLITE_OK)
     }
 
-    /// Whoever gets another lock than one to read, or to write on what it reads, may change all of the
-    /// shared page: it must see that.
+    /// A connection that gets another lock than one to read, or to write on its snapshot, may change all of the
+    /// shared page, and so must see it.
     fn lock_really(&mut self, offset: c_int, count: c_int, exclusive: bool) -> LockAnswer {
         let reads = offset >= READ_LOCK_FIRST && (!exclusive || count == 1);
         let writes = (offset, count) == (WRITE_LOCK, 1) && self.snapshot.is_some();

@@ -1,4 +1,4 @@
-//! Counts what this process asks of the disk, whoever asks: calls of `fdatasync` and `fsync`, and frames that are
+//! Counts what all code of this process asks of the disk: calls of `fdatasync` and `fsync`, and frames that are
 //! written to a WAL.
 //!
 //! A program's own definition of a function comes before the C library's when it is linked, so both

@@ -11,7 +11,7 @@
 //! 2. [`CommitStage::Written`]: the frame is in the file.
 //! 3. [`CommitStage::Synced`]: the file was synced (at `synchronous=FULL`).
 //! 4. [`CommitStage::HalfPublished`]: SQLite publishes a commit by writing the wal-index header twice, with a
-//!    memory barrier between: the second copy is written, and the first is not. Who begins to read now finds
+//!    memory barrier between: the second copy is written, and the first is not. A new reader finds
 //!    the two unequal, and recovers the wal-index from the -wal file, with the commit frame. But a connection
 //!    that reads already goes by the first copy alone: if the process dies here, such a one may take the write
 //!    lock and overwrite the frame.
@@ -59,7 +59,7 @@ pub const SHARED_MEMORY_LOCK_BYTE: i64 = 128;
 /// first of SQLite's SHARED range.
 pub const SHARED_LOCK_BYTE: i64 = 0x4000_0002;
 
-/// The byte whose lock whoever checkpoints holds.
+/// The byte whose lock a checkpoint holds.
 pub const CHECKPOINT_LOCK_BYTE: i64 = 121;
 
 /// The byte whose lock a reader with the first read mark holds; that of the next mark follows.
@@ -115,7 +115,7 @@ struct ShimFile {
     real: *mut ffi::sqlite3_file,
     /// The database's shim file; for a -wal file another one, for a database file itself.
     main: *mut ShimFile,
-    /// Of a database file: who is told. Null for nobody.
+    /// Of a database file: the observer of its commits. Null for none.
     observer: *const Arc<dyn CommitObserver>,
     /// Of a database file: an announced commit frame is on its way.
     announced: bool,
@@ -718,7 +718,7 @@ unsafe extern "C" fn unfetch(
 
 pub(crate) const MAIN: *const c_char = c"main".as_ptr();
 
-/// Sets or unsets who is told of a connection's commits.
+/// Sets or unsets the observer of a connection's commits.
 ///
 /// # Safety
 /// `handle` is an open connection that was opened through the shim. `observer` is null, or lives

@@ -278,7 +278,7 @@ impl View {
         let mark = self.word(self.address, word).load(Ordering::Relaxed) & mask;
         let shared = self.word(self.live, word);
         let set = |old| Some(old & !mask | mark);
-        // Release: who sees the lock free sees the mark.
+        // Release: a thread that sees the lock free sees the mark.
         let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
     }
 

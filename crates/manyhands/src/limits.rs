@@ -150,7 +150,7 @@ pub(crate) const STATEMENTS_CACHED: usize = 128;
 /// transaction writes or ends: no more than an application that read them all at once would need.
 pub(crate) const CURSOR_FACTOR: usize = 16;
 
-/// A transaction of mode Auto that has written so many statements loads in bulk: it goes on in its turn, where a row
+/// After how many statements that write a transaction of mode Auto counts as a bulk load: it goes on in its turn, where a row
 /// costs half as much, if nobody waits.
 pub(crate) const BURST_STATEMENTS: usize = 32;
 

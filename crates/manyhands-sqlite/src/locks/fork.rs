@@ -7,7 +7,7 @@
 //!
 //! The order of taking follows SQLite's nesting, outermost first; in os_unix.c, memdb.c, btree.c,
 //! random.c, pcache1.c and malloc.c of 3.54.1:
-//! - APP3: ours, see [`hold_off`]; whoever holds it opens and closes databases.
+//! - APP3: ours, see [`hold_off`]; its holder opens and closes databases.
 //! - OPEN: `sqlite3BtreeOpen` opens a file (VFS1) and looks through the shared caches (MAIN) while
 //!   it holds it.
 //! - VFS1: the unix VFS's big lock, and that of `unixGetTempname`, which asks for random bytes

@@ -101,7 +101,7 @@ unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_v
         // nobody else's.
         let request = unsafe { argument.cast::<libc::flock>().as_mut() };
         let request = request.expect("SQLite passes a struct flock with each lock command");
-        // Who has no write lock writes nothing: that one is worth a system call.
+        // Without a write lock nobody writes: so this lock is worth a system call.
         if c_int::from(request.l_type) == libc::F_WRLCK && !descriptor_table::is_sound(canonical) {
             LOCK_WAS_LOST.set(true);
             return fail(&io::Error::from_raw_os_error(libc::EBADF));

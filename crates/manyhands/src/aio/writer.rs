@@ -44,7 +44,7 @@ const PUBLISHED_MIN: usize = 32;
 const SHARE_EVERY: Duration = Duration::from_millis(10);
 
 /// The slots that the tasks of this process may take. Halved while somebody finds none, and raised step by step
-/// otherwise: processes that do so come to equal shares, however many they are and whoever was first.
+/// otherwise: processes that do so come to equal shares, however many they are and whichever was first.
 struct Share {
     slots: usize,
     looked: Instant,

@@ -40,7 +40,7 @@ pub(crate) struct Checkpointer {
     /// first time.
     named_at: AtomicU64,
     count: AtomicU64,
-    /// The WAL is to be copied beside the commits of others, by who has led.
+    /// The WAL is to be copied beside the commits of others, by a client that has led.
     copying_is_due: AtomicBool,
     /// The last time that was done a reader held something back: the leader finds out what.
     copying_was_starved: AtomicBool,
@@ -87,8 +87,8 @@ impl Checkpointer {
         }
     }
 
-    /// Copies what the WAL has, if that is due, while others commit. For who may have led, and leads no more, when its
-    /// write is answered: only its own caller waits for this. What fails here the leader tries again, and tells of.
+    /// Copies the WAL, if that is due, while others commit. Called by a client that may have led, and leads no more, when its
+    /// write is answered: only its own caller waits for this. If the copying fails, the next leader tries again, and reports it.
     pub(crate) fn copy_beside(&self, file: &DatabaseFile) {
         if !self.copying_is_due.swap(false, Ordering::Relaxed) || !file.is_usable() {
             return;

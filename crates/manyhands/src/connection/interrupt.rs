@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Has the application's handler asked every so many instructions, and the check about as often as
+    /// Makes SQLite ask the application's handler after as many instructions as it wants, and the check about as often as
     /// without it.
     pub(crate) fn check_and_ask(
         &self,

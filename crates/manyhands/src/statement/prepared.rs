@@ -207,7 +207,7 @@ impl Heard {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener(Arc<Mutex<Heard>>);
 
-/// What was heard for somebody else until now, who goes on to listen then.
+/// What was heard for an earlier listener, which continues to listen afterwards.
 #[derive(Debug)]
 pub(crate) struct Interrupted(Heard);
 

@@ -2,7 +2,7 @@
 //!
 //! The locks on them are gone, and their numbers may be other files' by now. SQLite goes on using the numbers. So when
 //! that is seen, every connection to the file is *lost*: each lock that it asks for is refused, and without a lock it
-//! writes nothing. Who opens the file then gets everything anew: to SQLite it is another file ([`Table::losses`] is part
+//! writes nothing. A later open gets everything anew: to SQLite it is another file ([`Table::losses`] is part
 //! of the device number that it is shown), and no number that a lost connection uses is given to it.
 //!
 //! When it is seen: at an open of the same file; when the kernel gives out a number again that is known here; when
@@ -172,7 +172,7 @@ impl Table {
         }
     }
 
-    /// SQLite closes a lost descriptor: it is parked, if it is there all the same, and left alone if it is a stranger's.
+    /// SQLite closes a lost descriptor: it is parked if it is still there, and left alone if the number is another file's.
     pub(super) fn let_go_of_lost(&mut self, number: RawFd, occupied: bool) {
         let known = self.descriptors.remove(&number).expect("the caller has just seen it");
         set_canonical(number, 0);
