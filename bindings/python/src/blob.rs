@@ -245,13 +245,13 @@ impl Blob {
     fn bytes(&self, py: Python<'_>, offset: usize, length: usize) -> PyResult<Vec<u8>> {
         let mut bytes = vec![0; length];
         if length > 0 {
-            self.with(py, |blob| blob.read(offset, &mut bytes))?;
+            self.with(py, |blob| blob.read_at(&mut bytes, offset))?;
         }
         Ok(bytes)
     }
 
     fn set_bytes(&self, py: Python<'_>, offset: usize, bytes: &[u8]) -> PyResult<()> {
-        self.with(py, |blob| blob.write(offset, bytes))
+        self.with(py, |blob| blob.write_at(bytes, offset))
     }
 
     fn with(

@@ -10,6 +10,7 @@ use crate::codes::named;
 
 /// One thing that a statement would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Action<'a> {
     /// What kind of thing.
     pub kind: ActionKind,

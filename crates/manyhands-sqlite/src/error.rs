@@ -40,6 +40,9 @@ impl Code {
     /// A value is larger than the connection's limit.
     pub const TOOBIG: Code = Code(ffi::SQLITE_TOOBIG);
 
+    /// A statement has no parameter of this number.
+    pub const RANGE: Code = Code(ffi::SQLITE_RANGE);
+
     /// A foreign key is violated.
     pub const CONSTRAINT_FOREIGNKEY: Code = Code(ffi::SQLITE_CONSTRAINT_FOREIGNKEY);
 

@@ -271,7 +271,7 @@ impl Statement {
         let (given, wanted) = (values.len(), self.parameter_count());
         if given != wanted {
             return Err(Error {
-                code: Code(ffi::SQLITE_RANGE),
+                code: Code::RANGE,
                 message: format!(
                     "the statement has {wanted} parameters, {given} values were given"
                 ),

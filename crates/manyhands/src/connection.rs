@@ -23,6 +23,7 @@ pub(crate) mod own_answers;
 pub(crate) mod retry;
 pub(crate) mod rows;
 pub(crate) mod speculative;
+pub(crate) mod statement;
 pub(crate) mod synchronous;
 pub(crate) mod turn;
 pub(crate) mod write;

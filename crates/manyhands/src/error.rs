@@ -82,6 +82,7 @@ pub(crate) struct StaleRead(pub(crate) Option<(usize, Conflict)>);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Conflict {
     /// The statement whose result has changed.
     pub statement: String,

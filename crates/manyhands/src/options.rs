@@ -6,6 +6,7 @@ use crate::limits;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// SQLite's `synchronous=NORMAL`: the death of any process. A power cut may take the last
     /// commits away, and never makes the database inconsistent.
@@ -26,6 +27,7 @@ impl Durability {
 
 /// What becomes of a database that is in another journal mode than WAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Journal {
     /// It is switched to WAL mode when it is opened, and stays so.
     #[default]
@@ -39,6 +41,7 @@ pub enum Journal {
 /// holds its turn, whatever is chosen here. With a timeout of 0 a plain `BEGIN` is SQLite's own: the first
 /// write takes its turn, or fails at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum TransactionMode {
     /// The transaction reads and writes on a snapshot of its own, and commits if what it saw is still so.
     /// Else it conflicts, and must be run again.

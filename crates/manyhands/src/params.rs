@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use manyhands_sqlite::{Statement, Value};
+use manyhands_sqlite::Value;
 
 use crate::Error;
 
@@ -52,12 +52,15 @@ impl Given<'_> {
     ///
     /// # Errors
     /// When a name is not one of the statement's, or one of these is not given.
-    pub(crate) fn for_statement(&self, statement: &Statement) -> Result<Cow<'_, [Value]>, Error> {
+    pub(crate) fn for_parameters(
+        &self,
+        names: impl FnOnce() -> Vec<Option<String>>,
+    ) -> Result<Cow<'_, [Value]>, Error> {
         let given = match self {
             Given::InOrder(values) => return Ok(Cow::Borrowed(values)),
             Given::Named(given) => given,
         };
-        let names = statement.parameter_names();
+        let names = names();
         let is = |name: &Option<String>, other: &str| name.as_deref() == Some(other);
         let unknown = given.iter().find(|(other, _)| !names.iter().any(|name| is(name, other)));
         if let Some((name, _)) = unknown {

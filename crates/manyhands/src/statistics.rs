@@ -6,6 +6,7 @@ use crate::WalReader;
 
 /// What a database's queue has done since its first member joined, and this process's checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Batches committed: each cost one sync.
     pub batches: u64,

@@ -78,7 +78,7 @@ fn commit(mut transaction: Transaction<'_>, steps: &[Step]) -> Result<Reads, Err
 fn follow(transaction: &mut Transaction<'_>, steps: &[Step]) -> Result<Reads, Error> {
     let mut reads = Vec::new();
     for step in steps {
-        let outcome = transaction.execute(step.sql(), &bound(*step))?;
+        let outcome = transaction.execute(step.sql(), bound(*step))?;
         reads.extend(items(*step, &outcome));
     }
     Ok(reads)

@@ -57,7 +57,7 @@ fn end_of(error: &Error) -> End {
 fn one_request(connection: &mut Connection, log: &mut Log, script: &Script) -> Result<()> {
     log.intend(script.id, script.kind, now_ns(), &script.calls, &[])?;
     let result = if let [call] = script.calls.as_slice() {
-        connection.execute(call.statement.sql(), &bound(call)).map(|outcome| vec![outcome])
+        connection.execute(call.statement.sql(), bound(call)).map(|outcome| vec![outcome])
     } else {
         let values: Vec<Vec<Value>> = script.calls.iter().map(bound).collect();
         let calls = script.calls.iter().zip(&values);

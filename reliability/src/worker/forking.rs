@@ -314,7 +314,7 @@ impl<'a> Forker<'a> {
         let rest = core::iter::from_fn(|| cursor.next_row().transpose());
         let rest = rest.collect::<Result<Vec<_>, Error>>().context("the cursor after a fork")?;
         ensure!(rest.len() == 4, "the cursor had {} rows more after a fork", rest.len());
-        blob.read(10_000, &mut [0; 100]).context("the blob after a fork")
+        blob.read_at(&mut [0; 100], 10_000).context("the blob after a fork")
     }
 
     /// Makes the children, all in one state.

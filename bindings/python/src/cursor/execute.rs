@@ -140,7 +140,7 @@ impl Cursor {
         statement: &Statement,
         rows: Rows,
     ) -> PyResult<()> {
-        let Rows { execution: Execution { columns, rows, outcome }, buffer, failed } = rows;
+        let Rows { execution: Execution { columns, rows, outcome, .. }, buffer, failed } = rows;
         let detect_types = connection.detect_types.load(Ordering::Relaxed);
         let description = if columns.is_empty() {
             None

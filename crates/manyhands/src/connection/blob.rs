@@ -8,6 +8,7 @@
 //! What a blob shows is in no log. So an optimistic transaction that opens a blob moves to its turn. What
 //! a blob shows in a transaction that began after it was opened is not compared at the commit.
 
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use manyhands_queue::Lead;
@@ -22,8 +23,15 @@ use crate::mutex::lock;
 use crate::statement::tables::TableSet;
 
 /// An open value of a row; made by [`Connection::open_blob`].
+///
+/// It is read and written at any place, or from its position on, as a file of fixed length: by
+/// [`Read`], [`Write`] and [`Seek`]. To write beyond its end writes nothing.
 #[derive(Debug)]
-pub struct Blob(Arc<BlobState>);
+pub struct Blob {
+    state: Arc<BlobState>,
+    /// Where it is read and written next.
+    position: u64,
+}
 
 /// The turn goes on when the last of its holders has let go.
 type SharedLead = Arc<Mutex<Lead>>;
@@ -62,7 +70,7 @@ impl Connection {
     ///     rowid: 1,
     /// };
     /// let mut blob = connection.open_blob(&place, true)?;
-    /// blob.write(500_000, b"in the middle")?;
+    /// blob.write_at(b"in the middle", 500_000)?;
     /// blob.close()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -93,7 +101,7 @@ impl Connection {
         if !self.is_autocommit() {
             self.adopt_turns_of_blobs();
         }
-        Ok(Blob(state))
+        Ok(Blob { state, position: 0 })
     }
 
     /// True when this connection may write to the file: it holds the turn, or a blob of it does.
@@ -219,7 +227,7 @@ impl Drop for BlobState {
 impl Blob {
     /// Its length in bytes; 0 when it is expired.
     pub fn len(&self) -> usize {
-        lock(&self.0.open).as_ref().map_or(0, sqlite::Blob::len)
+        lock(&self.state.open).as_ref().map_or(0, sqlite::Blob::len)
     }
 
     /// True for a value without bytes.
@@ -231,24 +239,32 @@ impl Blob {
     ///
     /// # Errors
     /// `SQLITE_ERROR` beyond the end, `SQLITE_ABORT` when the blob is expired.
-    pub fn read(&mut self, offset: usize, buffer: &mut [u8]) -> Result<(), Error> {
-        self.0.with(|blob| blob.read(offset, buffer))
+    pub fn read_at(&mut self, buffer: &mut [u8], offset: usize) -> Result<(), Error> {
+        self.state.with(|blob| blob.read(offset, buffer))
     }
 
     /// Writes `bytes` over those from `offset` on.
     ///
     /// # Errors
-    /// `SQLITE_READONLY` when it was opened for reading; else as [`Blob::read`].
-    pub fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
-        self.0.with(|blob| blob.write(offset, bytes))
+    /// `SQLITE_READONLY` when it was opened for reading; else as [`Blob::read_at`].
+    pub fn write_at(&mut self, bytes: &[u8], offset: usize) -> Result<(), Error> {
+        self.state.with(|blob| blob.write(offset, bytes))
     }
 
-    /// Goes to the same column of another row.
+    /// How many of `wanted` bytes there are from the position on, and that position.
+    fn room_for(&self, wanted: usize) -> (usize, usize) {
+        let len = self.len();
+        let position = usize::try_from(self.position).map_or(len, |it| it.min(len));
+        (wanted.min(len - position), position)
+    }
+
+    /// Goes to the same column of another row, and to its beginning.
     ///
     /// # Errors
     /// When there is no such row, or its value is neither BLOB nor TEXT: then the blob is expired.
     pub fn reopen(&mut self, rowid: i64) -> Result<(), Error> {
-        self.0.with(|blob| blob.reopen(rowid))
+        self.position = 0;
+        self.state.with(|blob| blob.reopen(rowid))
     }
 
     /// Closes it. When it was opened for writing outside a transaction, what was written is durable then.
@@ -257,6 +273,42 @@ impl Blob {
     /// As SQLite fails to commit; as the last write failed, then nothing is committed. It is closed all the
     /// same.
     pub fn close(self) -> Result<(), Error> {
-        self.0.close()
+        self.state.close()
+    }
+}
+
+impl Read for Blob {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (count, position) = self.room_for(buffer.len());
+        self.read_at(&mut buffer[..count], position).map_err(io::Error::other)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl Write for Blob {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (count, position) = self.room_for(bytes.len());
+        self.write_at(&bytes[..count], position).map_err(io::Error::other)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+
+    /// Does nothing: what was written is SQLite's already, and durable when its transaction is.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Blob {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::End(offset) => (self.len() as u64).checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
+        };
+        let before = || io::Error::new(io::ErrorKind::InvalidInput, "before the blob's beginning");
+        self.position = position.ok_or_else(before)?;
+        Ok(self.position)
     }
 }

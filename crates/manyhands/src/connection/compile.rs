@@ -45,7 +45,7 @@ impl Connection {
         let found = self.find_prepared(sql);
         let found = found.inspect_err(|error| self.log_uncompiled(sql, given.in_order(), error))?;
         let Some(prepared) = found else { return Ok(None) };
-        match given.for_statement(&prepared.statement) {
+        match given.for_parameters(|| prepared.statement.parameter_names()) {
             Ok(values) => Ok(Some((prepared, values))),
             Err(error) => {
                 self.put_back(prepared);
@@ -105,15 +105,35 @@ impl Connection {
         if kept.is_some() {
             return Ok(kept);
         }
-        let text = if is_begin_concurrent(sql) { "BEGIN" } else { sql };
-        let (prepared, used) = self.compile(text)?;
-        let Some(mut prepared) = prepared else { return Ok(None) };
+        let Some((mut prepared, used)) = self.compile_first(sql)? else { return Ok(None) };
         // It is found again by what the application wrote, white space and comments included.
         prepared.sql = sql.into();
-        if !is_blank(&text[used..]) {
+        if !is_blank(&sql[used..]) {
             return Err(Error::new(ErrorKind::SeveralStatements));
         }
         Ok(Some(prepared))
+    }
+
+    /// The first statement of `sql`, for who only looks at it, with the length of its text.
+    pub(crate) fn look_up_first(
+        &mut self,
+        sql: &str,
+    ) -> Result<Option<(Box<Prepared>, usize)>, Error> {
+        match self.take_kept(sql) {
+            Some(kept) => Ok(Some((kept, sql.len()))),
+            None => self.compile_first(sql),
+        }
+    }
+
+    fn compile_first(&mut self, sql: &str) -> Result<Option<(Box<Prepared>, usize)>, Error> {
+        let is_ours = is_begin_concurrent(sql);
+        let (prepared, used) = self.compile(if is_ours { "BEGIN" } else { sql })?;
+        let used = if is_ours { sql.len() } else { used };
+        Ok(prepared.map(|mut prepared| {
+            // What is executed in its place may have another text.
+            prepared.sql = sql[..used].into();
+            (prepared, used)
+        }))
     }
 
     fn take_kept(&mut self, sql: &str) -> Option<Box<Prepared>> {
@@ -263,7 +283,7 @@ fn does_not_compile(error: &Error) -> bool {
 }
 
 /// Whether there is nothing but white space, comments and empty statements.
-fn is_blank(sql: &str) -> bool {
+pub(crate) fn is_blank(sql: &str) -> bool {
     let mut rest = sql;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r', ';']);

@@ -25,6 +25,7 @@ pub struct Cursor(Arc<CursorState>);
 
 /// A statement that was started; made by `driver::ConnectionExt::start`.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Execution {
     /// The columns' names; none for a statement that returns no rows.
     pub columns: Arc<[String]>,

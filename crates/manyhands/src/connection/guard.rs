@@ -14,6 +14,15 @@ pub struct Transaction<'a> {
     connection: &'a mut Connection,
 }
 
+/// A part of a transaction; made by [`Transaction::savepoint`]. It can do all that its connection can. Dropping it undoes
+/// what was done since it began, and the transaction goes on.
+#[derive(Debug)]
+#[must_use = "dropping a savepoint undoes what was done since it began"]
+pub struct Savepoint<'a> {
+    connection: &'a mut Connection,
+    is_open: bool,
+}
+
 impl Connection {
     /// Begins an optimistic transaction, as `BEGIN` does: it reads and writes on a snapshot of its own,
     /// blocks nobody while it reads, computes or waits, and commits if what it saw is still so.
@@ -143,6 +152,33 @@ impl Transaction<'_> {
         Transaction { connection }
     }
 
+    /// Begins a part of the transaction that can be undone alone.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY)", ())?;
+    /// let mut transaction = connection.transaction()?;
+    /// for ids in [[1, 2], [3, 1]] {
+    ///     let mut both = transaction.savepoint()?;
+    ///     let insert = |id| both.execute("INSERT INTO item VALUES (?1)", (id,));
+    ///     if ids.into_iter().map(insert).all(|inserted| inserted.is_ok()) {
+    ///         both.commit()?;
+    ///     }
+    /// }
+    /// transaction.commit()?;
+    /// let ids = connection.query_map("SELECT id FROM item", (), |row| row.get(0))?;
+    /// assert_eq!(ids.collect::<Result<Vec<i64>, _>>()?, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    pub fn savepoint(&mut self) -> Result<Savepoint<'_>, Error> {
+        Savepoint::begin(self.connection)
+    }
+
     /// Commits; when this returns, the writes are durable.
     ///
     /// # Errors
@@ -160,6 +196,72 @@ impl Transaction<'_> {
     /// As SQLite fails to roll back.
     pub fn rollback(self) -> Result<(), Error> {
         self.connection.roll_back()
+    }
+}
+
+impl Savepoint<'_> {
+    /// Those inside each other may have one name: it means the innermost.
+    fn begin(connection: &mut Connection) -> Result<Savepoint<'_>, Error> {
+        connection.execute("SAVEPOINT manyhands_guard", ())?;
+        Ok(Savepoint { connection, is_open: true })
+    }
+
+    /// Begins a savepoint inside this one.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    pub fn savepoint(&mut self) -> Result<Savepoint<'_>, Error> {
+        Savepoint::begin(self.connection)
+    }
+
+    /// Keeps what was done since it began, as a part of the transaction.
+    ///
+    /// # Errors
+    /// As SQLite fails; and when an error has ended the transaction. What was done is undone then.
+    pub fn commit(mut self) -> Result<(), Error> {
+        self.connection.execute("RELEASE manyhands_guard", ())?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Undoes what was done since it began.
+    ///
+    /// # Errors
+    /// As SQLite fails. The whole transaction is rolled back then.
+    pub fn rollback(mut self) -> Result<(), Error> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<(), Error> {
+        self.connection.execute("ROLLBACK TO manyhands_guard", ())?;
+        self.connection.execute("RELEASE manyhands_guard", ())?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl Deref for Savepoint<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl DerefMut for Savepoint<'_> {
+    fn deref_mut(&mut self) -> &mut Connection {
+        self.connection
+    }
+}
+
+impl Drop for Savepoint<'_> {
+    fn drop(&mut self) {
+        if self.is_open && !self.connection.is_autocommit() {
+            // What cannot be undone alone must not be committed with the rest.
+            if self.undo().is_err() {
+                let _ = self.connection.roll_back();
+            }
+        }
     }
 }
 

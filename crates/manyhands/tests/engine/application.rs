@@ -358,7 +358,7 @@ fn database_with_blob(stage: &Stage) -> Database {
 
 fn text(blob: &mut Blob) -> Result<String, Error> {
     let mut bytes = vec![0; blob.len()];
-    blob.read(0, &mut bytes)?;
+    blob.read_at(&mut bytes, 0)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -371,7 +371,7 @@ fn a_blob_that_writes_holds_the_turn() {
         let database = database_with_blob(&stage);
         let (mut own, mut other) = (connect(&database), connect(&database));
         let mut blob = own.open_blob(&place(1), true).expect("opens");
-        blob.write(0, b"abc").expect("writes");
+        blob.write_at(b"abc", 0).expect("writes");
         let began = Instant::now();
         let waits = std::thread::spawn(move || {
             execute(&mut other, INSERT);
@@ -383,7 +383,7 @@ fn a_blob_that_writes_holds_the_turn() {
         execute(&mut own, "CREATE TABLE more (n)");
         assert_eq!(items(&mut connect(&database)), 1, "not committed yet");
         let mut second = own.open_blob(&place(1), true).expect("in the same turn");
-        second.write(3, b"def").expect("writes");
+        second.write_at(b"def", 3).expect("writes");
         blob.close().expect("closes");
         std::thread::sleep(Duration::from_millis(20));
         assert!(!waits.is_finished(), "the other blob holds the turn too");
@@ -406,7 +406,7 @@ fn a_transaction_takes_over_the_turn_of_a_blob() {
             let mut own = connect(&database);
             let mut blob = own.open_blob(&place(1), true).expect("opens");
             execute(&mut own, begin);
-            blob.write(0, b"abc").expect("writes");
+            blob.write_at(b"abc", 0).expect("writes");
             execute(&mut own, INSERT);
             refused(own.execute("COMMIT", params![]), &["SQL statements in progress"]);
             drop(blob);
@@ -420,14 +420,14 @@ fn a_transaction_takes_over_the_turn_of_a_blob() {
             let mut blob = own.open_blob(&place(1), true).expect("opens");
             execute(&mut own, begin);
             execute(&mut own, "ROLLBACK");
-            let expired = blob.write(0, b"x").expect_err("expired");
+            let expired = blob.write_at(b"x", 0).expect_err("expired");
             assert_eq!(expired.code().map(Code::primary), Some(Code::ABORT.0));
             execute(&mut connect(&database), INSERT);
             // Blobs end with their connection.
             let mut writing = own.open_blob(&place(1), true).expect("opens");
             drop(own);
             execute(&mut connect(&database), INSERT);
-            assert_eq!(writing.write(0, b"x").expect_err("closed").code(), Some(Code::ABORT));
+            assert_eq!(writing.write_at(b"x", 0).expect_err("closed").code(), Some(Code::ABORT));
         }
         assert_eq!(items(&mut connect(&database)), 9);
     });
@@ -450,7 +450,7 @@ fn a_blob_in_an_optimistic_transaction() {
                 move || execute(&mut other, "UPDATE item SET note = 'other' WHERE id = 1")
             });
             if writable {
-                blob.write(0, b"x").expect("writes");
+                blob.write_at(b"x", 0).expect("writes");
             }
             drop(blob);
             std::thread::sleep(Duration::from_millis(20));

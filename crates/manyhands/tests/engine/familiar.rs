@@ -10,6 +10,9 @@ use manyhands::{
 
 use crate::stage::{self, Stage, connect, refused};
 
+mod blobs;
+mod savepoints;
+mod statements;
 mod values;
 
 fn with_items(stage: &Stage) -> Connection {
@@ -159,7 +162,7 @@ fn parameters_in_order() {
         assert_eq!(found.expect("two values"), "1x");
     }
     let few = connection.query_row("SELECT ?1, ?2", (1,), |_| Ok(())).expect_err("one is missing");
-    assert_eq!(few.code(), Some(manyhands::Code(25)));
+    assert_eq!(few.code(), Some(manyhands::Code::RANGE));
 }
 
 /// A statement that SQLite compiles again at its first step has the columns of that schema.

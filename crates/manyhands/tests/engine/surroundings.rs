@@ -101,14 +101,14 @@ fn a_fork_under_cursors_and_blobs() {
             own_cursor.next_row().expect("the first row");
             refused(cursor.as_mut().expect("open").next_row(), WORDS);
             refused(cursor.as_mut().expect("open").fetch(&mut buffer, 10), WORDS);
-            refused(blob.as_mut().expect("open").read(0, &mut [0]), WORDS);
+            refused(blob.as_mut().expect("open").read_at(&mut [0], 0), WORDS);
             drop((cursor.take(), blob.take()));
             assert_eq!(own_cursor.fetch(&mut buffer, 10).expect("its own"), 2);
             execute(&mut own_connection, INSERT);
             assert_eq!(items(&mut own_connection), 4);
         });
         assert_eq!(cursor.as_mut().expect("open").fetch(&mut buffer, 10).expect("more rows"), 2);
-        blob.as_mut().expect("open").read(0, &mut [0]).expect("reads");
+        blob.as_mut().expect("open").read_at(&mut [0], 0).expect("reads");
         drop(blob);
         assert_eq!(items(&mut connection), 4);
         stage::assert_sound(&stage.path());

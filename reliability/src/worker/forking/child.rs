@@ -183,7 +183,7 @@ fn use_all(inherited: &mut Option<&mut Inherited<'_>>) -> Result<()> {
         refused("a turn", connection.begin_immediate().map(drop))?;
     }
     refused("a cursor's row", cursor.next_row())?;
-    refused("a blob", blob.read(0, &mut [0]))?;
+    refused("a blob", blob.read_at(&mut [0], 0))?;
     refused("connect", database.connect())?;
     let _ = (database.statistics(), tasks.statistics());
     let mut task = pin!(tasks.execute(INSERT, &[]));

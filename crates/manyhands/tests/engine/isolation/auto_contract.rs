@@ -94,7 +94,7 @@ fn who_only_reads_holds_nothing() {
         let mut blob =
             it.open_blob(&BlobPlace { schema, table, column, rowid: 2 }, false).expect("opens");
         let mut byte = [1];
-        blob.read(0, &mut byte).expect("reads");
+        blob.read_at(&mut byte, 0).expect("reads");
         blob.close().expect("closes");
     });
     check("all bytes", |it| assert!(!it.serialize("main").expect("copies").is_empty()));

@@ -255,7 +255,7 @@ fn a_blob_of_an_attached_database() {
                 BlobPlace { schema: "aux".into(), table: "x".into(), column: "b".into(), rowid: 1 };
             let mut blob = one.open_blob(&place, false).expect("opens");
             let mut byte = [1];
-            blob.read(0, &mut byte).expect("reads");
+            blob.read_at(&mut byte, 0).expect("reads");
             assert_eq!(byte, [0]);
             blob.close().expect("closes");
         } else {
