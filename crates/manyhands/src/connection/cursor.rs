@@ -157,7 +157,7 @@ impl Connection {
 
     /// Fetches what cursors from outside a transaction have not shown yet, so that none of them keeps the
     /// connection on an old snapshot: from there SQLite could not write, and would not show what was written.
-    /// One with too many rows keeps it all the same.
+    /// A cursor with too many rows still keeps it there.
     pub(crate) fn let_go_of_snapshots(&mut self) {
         if !self.cursors.is_empty() {
             let _ = self.drain_cursors();

@@ -1,8 +1,8 @@
 //! `PRAGMA busy_timeout` and `PRAGMA wal_autocheckpoint`: what they set, and what they answer.
 //!
-//! SQLite answers with what it does itself. Here it neither waits nor checkpoints by itself: it would answer 0, and programs
-//! that look whether their setting was accepted would find that it was not. So another statement is compiled in the
-//! question's place, which answers with what was set, or with the default.
+//! SQLite answers with its own settings. Here SQLite neither waits nor checkpoints by itself, so it would answer 0, and programs that check
+//! whether their setting was accepted would find that it was not. So another statement is compiled in the question's place, which answers
+//! with what was set, or with the default.
 
 use core::time::Duration;
 

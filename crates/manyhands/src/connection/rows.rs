@@ -107,7 +107,7 @@ impl Connection {
     pub(crate) fn begin_to_read(&mut self, prepared: &Prepared) -> Result<bool, Error> {
         self.prepare_transaction(prepared)?;
         self.execute_deferred()?;
-        // A speculative transaction that reads may overflow too. Rows that were shown cannot be taken back: so before.
+        // A speculative transaction can also outgrow its memory by reading. Rows that were shown cannot be taken back, so it is checked first.
         self.keep_within_limits(self.sqlite().speculation_status().speculating)?;
         let place = routing::in_speculation(&prepared.facts, &prepared.route, prepared.compiled);
         let logged = self.optimistic.is_some() && place != InSpeculation::Plain;
@@ -139,7 +139,7 @@ impl Connection {
                 if let Some(observer) = &mut observer {
                     observer.current_row(statement);
                 }
-                // Clock and dice are this statement's, not those of what `each` does.
+                // The pinned clock and seed are this statement's, and not for what `each` does.
                 let paused = pinned.take().map(PinGuard::pause);
                 let goes_on = each(&RowView::of_running(statement, columns));
                 pinned = paused.map(Paused::resume);
@@ -156,7 +156,7 @@ impl Connection {
             let shown = match &result {
                 Ok(to_end) => observer.finish(*to_end),
                 Err(error) if error.code.is_result() => observer.fail(error.code),
-                // What the system failed at is nobody's result; the rows before it are.
+                // A failure of the system is no result; the rows before it are.
                 Err(_) => observer.finish(false),
             };
             self.log(prepared, values, (shown.0, &shown.1), None);
