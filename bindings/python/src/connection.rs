@@ -21,7 +21,6 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::callback::{Callable, Raised};
 use crate::control::{Autocommit, IsolationLevel};
 use crate::counting::Counting;
-use crate::deferred::Engine;
 use crate::exit::detached;
 use crate::options::{Arguments, Choice, Options};
 use crate::threads::{check_signals, note_main_thread, python_thread, this_thread};
@@ -40,7 +39,7 @@ pub(crate) struct Connection {
     /// The generation of processes that made it: `fork()` begins the next.
     generation: AtomicU64,
     /// `None` while it is not open.
-    engine: Mutex<Option<Engine>>,
+    engine: Mutex<Option<manyhands::Connection>>,
     /// When the counts of a statement are asked for.
     pub(crate) counting: Counting,
     /// As of the last call that has ended: what is answered while another one runs.
@@ -56,7 +55,7 @@ pub(crate) struct Connection {
     /// Shared with each statement that has rows to show.
     pub(crate) open_rows: Arc<()>,
     /// What `__init__` has replaced while statements had rows to show.
-    retired: Mutex<Vec<Engine>>,
+    retired: Mutex<Vec<manyhands::Connection>>,
     pub(crate) isolation_level: AtomicU8,
     pub(crate) autocommit: AtomicI8,
     /// `transaction_mode` is "immediate".
@@ -177,7 +176,9 @@ impl Connection {
                 }
                 connection.check_while_waiting(check_signals(&this.raised));
                 *lock(&this.interrupt) = Some(connection.interrupt_handle());
-                *lock(&this.engine) = Some(Engine::new(connection));
+                // Cursors and the connection ask for counts and rowids as that wants.
+                connection.defer_writes(true);
+                *lock(&this.engine) = Some(connection);
                 Ok(())
             })
         });
@@ -237,9 +238,8 @@ impl Connection {
     #[getter]
     fn total_changes(&self, py: Python<'_>) -> PyResult<i64> {
         let asked = self.ask(py, |engine| {
-            let connection = engine.connection()?;
-            connection.execute_deferred_in_turn()?;
-            Ok(connection.total_changes())
+            engine.execute_deferred_in_turn()?;
+            Ok(engine.total_changes())
         })?;
         Ok(asked.unwrap_or_else(|| self.told.total_changes.load(Ordering::Relaxed)))
     }
@@ -347,7 +347,7 @@ impl Connection {
         let left = detached(py, || {
             let mut taken = lock(&self.engine).take();
             let promised = caught(|| {
-                taken.iter_mut().for_each(Engine::keep_promise);
+                taken.iter_mut().for_each(ConnectionExt::keep_promises);
                 Ok(())
             });
             *lock(&self.interrupt) = None;
@@ -359,7 +359,7 @@ impl Connection {
             let retired = core::mem::take(&mut *retired);
             caught(|| {
                 drop(retired);
-                taken.filter(|_| roll_back).map_or(Ok(()), Engine::close)
+                taken.filter(|_| roll_back).map_or(Ok(()), |mut it| it.roll_back_open())
             })
         });
         // A signal handler's exception, from a wait.

@@ -328,7 +328,14 @@ impl Connection {
     }
 
     fn end_block(&self, py: Python<'_>, how: End) -> PyResult<()> {
-        self.call_engine(py, |engine| engine.end_block(how))
+        self.call_lazily(py, |connection| match how {
+            End::Commit => {
+                let checked = connection.check_guard();
+                connection.unguard();
+                checked.and_then(|()| connection.commit_open())
+            }
+            End::Rollback => connection.roll_back_open(),
+        })
     }
 
     /// What must begin a transaction before a statement that changes rows, if anything.
@@ -361,16 +368,16 @@ impl Connection {
 
     /// Who changes in a block how transactions begin and end goes on outside of the block's.
     fn unguard(&self, py: Python<'_>) -> PyResult<()> {
-        self.call_engine(py, |engine| {
-            engine.unguard();
+        self.call_lazily(py, |connection| {
+            connection.unguard();
             Ok(())
         })
     }
 
     fn end_with(&self, py: Python<'_>, how: End) -> PyResult<()> {
-        self.call_engine(py, |engine| match how {
-            End::Commit => engine.commit(),
-            End::Rollback => engine.roll_back(),
+        self.call_lazily(py, |connection| match how {
+            End::Commit => connection.commit_open(),
+            End::Rollback => connection.roll_back_open(),
         })
     }
 }

@@ -7,13 +7,12 @@ use core::ops::Deref;
 use std::sync::Mutex;
 
 use manyhands::Outcome;
-use manyhands::driver::ConnectionExt;
+use manyhands::driver::{ConnectionExt, is_known};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 
 use crate::connection::{Connection, lock};
-use crate::deferred::{Engine, Promised};
 use crate::error::ProgrammingError;
 use crate::exit::Stays;
 use crate::row::Description;
@@ -51,8 +50,8 @@ enum Rowcount {
     Known(i64),
     /// Those of `executemany`, and what others of them have changed.
     Of(Vec<Outcome>, u64),
-    /// Of a statement that was deferred.
-    Promised(Promised),
+    /// Of a lazy statement.
+    Lazy(Outcome),
 }
 
 impl Rowcount {
@@ -73,8 +72,8 @@ enum Lastrowid {
     None,
     Known(i64),
     Of(Outcome),
-    /// Of a statement that was deferred.
-    Promised(Promised),
+    /// Of a lazy statement.
+    Lazy(Outcome),
 }
 
 /// While it lives, no other method of the cursor can be called.
@@ -194,7 +193,7 @@ impl Cursor {
     /// transaction, what was asked for counts as seen.
     #[getter]
     fn rowcount(&self, py: Python<'_>) -> PyResult<i64> {
-        self.learn_promised(py)?;
+        self.execute_lazy(py)?;
         let (connection, outcomes, known) = {
             let state = lock(&self.state);
             match (&state.connection, &state.rowcount) {
@@ -231,23 +230,24 @@ impl Cursor {
             let outcome = match &state.lastrowid {
                 Lastrowid::None => return Ok(None),
                 Lastrowid::Known(rowid) => return Ok(Some(*rowid)),
-                Lastrowid::Of(outcome) => Promised::new(outcome.clone().into()),
-                Lastrowid::Promised(outcome) => Promised::clone(outcome),
+                Lastrowid::Of(outcome) => (outcome.clone(), false),
+                Lastrowid::Lazy(outcome) => (outcome.clone(), true),
             };
             let Some(connection) = &state.connection else { return Ok(None) };
             connection.get().counting.note_question(state.executed_by);
             (connection.clone_ref(py), outcome)
         };
-        if outcome.get().is_none() && connection.get().check_open().is_ok() {
-            connection.get().call_engine_from_any_thread(py, Engine::execute_deferred_in_turn)?;
-        }
+        let (outcome, is_lazy) = outcome;
         let rowid = match connection.get().check_open() {
-            Ok(()) => connection.get().call_from_any_thread(py, |engine| {
-                outcome.get().map(|outcome| engine.last_insert_rowid_of(outcome)).transpose()
-            })?,
-            Err(_) => outcome.get().map(Outcome::last_insert_rowid),
+            Ok(()) => {
+                let ask =
+                    |engine: &mut manyhands::Connection| engine.last_insert_rowid_of(&outcome);
+                connection.get().call_lazily_from_any_thread(py, ask)?
+            }
+            Err(_) => outcome.last_insert_rowid(),
         };
         // None for one that was never executed, since its transaction failed.
+        let rowid = (!is_lazy || is_known(&outcome)).then_some(rowid);
         lock(&self.state).lastrowid = rowid.map_or(Lastrowid::None, Lastrowid::Known);
         Ok(rowid)
     }
@@ -345,25 +345,25 @@ impl Cursor {
         }
     }
 
-    /// Has a statement executed that was deferred, for what it changes.
-    fn learn_promised(&self, py: Python<'_>) -> PyResult<()> {
-        let (connection, promised) = {
+    /// Has a lazy statement executed, for what it changes.
+    fn execute_lazy(&self, py: Python<'_>) -> PyResult<()> {
+        let (connection, outcome) = {
             let state = lock(&self.state);
             match (&state.connection, &state.rowcount) {
-                (Some(connection), Rowcount::Promised(promised)) => {
+                (Some(connection), Rowcount::Lazy(outcome)) => {
                     connection.get().counting.note_question(state.executed_by);
-                    (connection.clone_ref(py), Promised::clone(promised))
+                    (connection.clone_ref(py), outcome.clone())
                 }
                 _ => return Ok(()),
             }
         };
-        if promised.get().is_none() && connection.get().check_open().is_ok() {
-            connection.get().call_engine_from_any_thread(py, Engine::execute_deferred_in_turn)?;
+        if !is_known(&outcome) && connection.get().check_open().is_ok() {
+            let execute = manyhands::Connection::execute_deferred_in_turn;
+            connection.get().call_lazily_from_any_thread(py, execute)?;
         }
         // Never executed, if its transaction failed.
-        let outcome = promised.get().cloned();
-        lock(&self.state).rowcount =
-            outcome.map_or(Rowcount::default(), |outcome| Rowcount::Of(vec![outcome], 0));
+        let known = is_known(&outcome).then(|| Rowcount::Of(vec![outcome], 0));
+        lock(&self.state).rowcount = known.unwrap_or_default();
         Ok(())
     }
 

@@ -16,7 +16,6 @@
 //! Each file adds its methods to `Connection`, where they belong to one.
 
 mod adapt;
-mod deferred;
 mod connection;
 mod options;
 mod threads;

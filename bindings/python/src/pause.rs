@@ -14,11 +14,10 @@ impl Connection {
     /// connection, which goes on with the counts.
     fn _pause(&self, py: Python<'_>) -> PyResult<(bool, bool, bool, Counts)> {
         self.resume();
-        self.call_engine(py, |engine| {
-            let counts = engine.without_deferred().session_counts();
+        self.call_lazily(py, |connection| {
+            let counts = connection.session_counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
-            let in_transaction = engine.is_in_transaction();
-            let connection = engine.without_deferred();
+            let in_transaction = connection.is_in_transaction();
             let is_plain = connection.is_plain() && !in_transaction;
             Ok((in_transaction, connection.holds_turn(), is_plain, counts))
         })

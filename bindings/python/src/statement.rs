@@ -263,7 +263,7 @@ impl Statement {
         if let Some(names) = self.names.get() {
             return Ok(names);
         }
-        let names = connection.call_engine(py, |engine| engine.parameter_names(self))?;
+        let names = connection.call_lazily(py, |engine| engine.parameter_names(&self.sql))?;
         Ok(self.names.get_or_init(|| names))
     }
 }

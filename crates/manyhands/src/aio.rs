@@ -63,10 +63,14 @@ use core::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use call::Calls;
 use manyhands_sqlite::Value;
 
-use crate::{Database, Error, Outcome, Row, Transaction};
-use call::Calls;
+use crate::Database;
+use crate::Error;
+use crate::Outcome;
+use crate::Row;
+use crate::Transaction;
 pub use transaction::AsyncTransaction;
 
 /// A [`Database`] for async tasks. Cheap to clone; its clones share their threads, so one per file and

@@ -17,6 +17,7 @@ pub(crate) mod guard;
 pub(crate) mod hooks;
 pub(crate) mod infallible;
 pub(crate) mod interrupt;
+pub(crate) mod lazy_begin;
 pub(crate) mod local_replay;
 pub(crate) mod nothing_to_do;
 pub(crate) mod own_answers;
@@ -28,9 +29,6 @@ pub(crate) mod synchronous;
 pub(crate) mod turn;
 pub(crate) mod write;
 
-use crate::commit::turns::Turns;
-use crate::connection::blob::OpenBlobs;
-use crate::session::open_cursors::OpenCursors;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
@@ -39,8 +37,11 @@ use manyhands_sqlite::{self as sqlite, Value};
 use crate::Error;
 use crate::commit::registry::FileHandle;
 use crate::commit::request::SessionSettings;
+use crate::commit::turns::Turns;
+use crate::connection::blob::OpenBlobs;
 use crate::connection::entrance::Entrance;
 use crate::connection::functions::Additions;
+use crate::connection::lazy_begin::LazyTransaction;
 use crate::connection::own_answers::OwnAnswers;
 use crate::connection::speculative::Optimistic;
 use crate::connection::synchronous::SynchronousLevels;
@@ -50,6 +51,7 @@ use crate::params::{Given, Params};
 use crate::row::{Outcome, Row, Tally};
 use crate::session::Session;
 use crate::session::interrupt::Interrupt;
+use crate::session::open_cursors::OpenCursors;
 use crate::statement::observe::Observer;
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::{Facts, Route, TransactionStatement};
@@ -75,6 +77,8 @@ pub struct Connection {
     /// Attached databases that have a queue, by schema name.
     pub(crate) attached: BTreeMap<String, FileHandle>,
     pub(crate) turns: Turns,
+    /// A transaction that has not begun for SQLite.
+    pub(crate) lazy: Option<Box<LazyTransaction>>,
     /// The open transaction, while it is speculative.
     pub(crate) optimistic: Option<Box<Optimistic>>,
     /// An empty log, with the memory of an earlier one.
@@ -126,6 +130,7 @@ impl Connection {
             entrance: None,
             attached: BTreeMap::new(),
             turns: Turns::none(),
+            lazy: None,
             optimistic: None,
             log_memory: Log::default(),
             observer: Observer::default(),
@@ -258,7 +263,7 @@ impl Connection {
     }
 
     /// Refuses a connection from before a fork, a connection whose descriptors were closed, and a guard whose transaction is over. Forgets
-    /// interrupts of earlier operations.
+    /// interrupts of earlier operations. A lazy transaction begins.
     pub(crate) fn begin_operation(&mut self) -> Result<(), Error> {
         self.interrupt.forget();
         if self.sqlite().is_inherited() {
@@ -273,7 +278,8 @@ impl Connection {
             self.end_with_transaction();
         }
         self.check_guard()?;
-        self.follow()
+        self.follow()?;
+        self.begin_lazy(None)
     }
 
     /// Keeps a statement that was carried out, and notices whether the transaction ended with it.

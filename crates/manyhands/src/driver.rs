@@ -15,7 +15,9 @@
 
 use manyhands_sqlite::Value;
 
-use crate::{Connection, Error, Outcome};
+use crate::Connection;
+use crate::Error;
+use crate::Outcome;
 
 pub use crate::commit::request::Counts as SessionCounts;
 pub use crate::connection::cursor::Execution;
@@ -52,18 +54,50 @@ pub trait ConnectionExt: sealed::Sealed {
     /// As SQLite fails to compile the statement.
     fn is_read_only(&mut self, sql: &str) -> Result<bool, Error>;
 
-    /// What is known of an INSERT, UPDATE or DELETE outside a transaction if it is infallible, that is, if it can fail only with the
-    /// system: a full disk or table, a wait that is too long, or a schema that changes before it is executed. Before its transaction
-    /// commits or goes on, nobody can tell whether it was executed. So a driver may defer it, and execute it later: alone if nothing
-    /// else came, or after BEGIN.
+    /// Adds an INSERT, UPDATE or DELETE to a *lazy transaction*, which begins with it, by the statement `begin`, or has begun
+    /// so. A lazy transaction is executed when it commits ([`ConnectionExt::commit_open`]), as one write and without `begin`;
+    /// or before anything else that the connection is called for, after `begin`.
     ///
-    /// To look costs as much as to compile, and the answer is remembered, for as long as the schema stays. It is `None`,
-    /// without a look, for a text that seems to have values in it and was not executed before, since few of those
-    /// come again; on a connection that is not plain ([`ConnectionExt::is_plain`]) or that an application has added
-    /// something to; and if a plain BEGIN means another mode than [`TransactionMode::Auto`].
+    /// `None`, and nothing is done, when the write is to be executed as ever: it can fail with more than the system (a full disk or
+    /// table, a wait that ends, a schema that changes first); its text seems to be made for one execution; the
+    /// connection is not plain ([`ConnectionExt::is_plain`]); a plain BEGIN means another mode than
+    /// [`crate::TransactionMode::Auto`]; or the lazy transaction has 64 writes already.
     ///
-    /// [`TransactionMode::Auto`]: crate::TransactionMode::Auto
-    fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite>;
+    /// [`is_known`] says whether the write has been executed. [`ConnectionExt::changes_of`] and
+    /// [`ConnectionExt::last_insert_rowid_of`] see to that.
+    fn execute_lazily(
+        &mut self,
+        begin: &'static str,
+        sql: &str,
+        values: &[Value],
+    ) -> Option<(Outcome, InfallibleWrite)>;
+
+    /// Begins the lazy transaction, if there is one.
+    ///
+    /// # Errors
+    /// As one of its statements fails. When it has to wait too long, or is interrupted, it stays lazy; after any other error
+    /// it is over.
+    fn begin_lazy(&mut self) -> Result<(), Error>;
+
+    /// True between a BEGIN and the end of its transaction, and in a lazy one.
+    fn is_in_transaction(&self) -> bool;
+
+    /// Commits the open transaction, if there is one.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`] and [`ConnectionExt::begin_lazy`]; and after [`ConnectionExt::guard`], when an error has
+    /// ended the transaction.
+    fn commit_open(&mut self) -> Result<(), Error>;
+
+    /// Rolls back the open transaction, if there is one, and takes [`ConnectionExt::guard`] back.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    fn roll_back_open(&mut self) -> Result<(), Error>;
+
+    /// Begins the lazy transaction if somebody may still ask for the outcome of one of its statements: before a connection
+    /// is put away whose last owner may ask later.
+    fn keep_promises(&mut self);
 
     /// The driver promises to ask for all counts and new ids by [`ConnectionExt::changes_of`] and
     /// [`ConnectionExt::last_insert_rowid_of`], and for those of the connection after
@@ -171,6 +205,11 @@ pub trait ConnectionExt: sealed::Sealed {
     fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static);
 }
 
+/// False for the outcome of a lazy write that is still to be executed, or never was, since its transaction failed.
+pub fn is_known(outcome: &Outcome) -> bool {
+    outcome.tally.is_known()
+}
+
 impl ConnectionExt for Connection {
     fn start(&mut self, sql: &str, values: &[Value]) -> Result<Execution, Error> {
         Connection::start(self, sql, values)
@@ -188,8 +227,33 @@ impl ConnectionExt for Connection {
         Connection::is_read_only(self, sql)
     }
 
-    fn infallible_write(&mut self, sql: &str, values: &[Value]) -> Option<InfallibleWrite> {
-        Connection::infallible_write(self, sql, values)
+    fn execute_lazily(
+        &mut self,
+        begin: &'static str,
+        sql: &str,
+        values: &[Value],
+    ) -> Option<(Outcome, InfallibleWrite)> {
+        Connection::execute_lazily(self, begin, sql, values)
+    }
+
+    fn begin_lazy(&mut self) -> Result<(), Error> {
+        Connection::begin_lazy(self, None)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        Connection::is_in_transaction(self)
+    }
+
+    fn commit_open(&mut self) -> Result<(), Error> {
+        Connection::commit_open(self)
+    }
+
+    fn roll_back_open(&mut self) -> Result<(), Error> {
+        Connection::roll_back_open(self)
+    }
+
+    fn keep_promises(&mut self) {
+        Connection::keep_promises(self)
     }
 
     fn defer_writes(&mut self, defers: bool) {

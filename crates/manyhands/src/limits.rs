@@ -150,6 +150,9 @@ pub(crate) const STATEMENTS_CACHED: usize = 128;
 /// transaction writes or ends: no more than an application that read them all at once would need.
 pub(crate) const CURSOR_FACTOR: usize = 16;
 
+/// How many statements a lazy transaction has at most; with more it begins, as what loads in bulk.
+pub(crate) const LAZY_WRITES_MAX: usize = 64;
+
 /// After how many statements that write a transaction of mode Auto counts as a bulk load: it goes on in its turn, where a row
 /// costs half as much, if nobody waits.
 pub(crate) const BURST_STATEMENTS: usize = 32;

@@ -1,12 +1,11 @@
 //! Rows and results.
 
 use core::sync::atomic::{AtomicI64, AtomicU8, Ordering};
-use manyhands_queue::planted;
-use serde::Deserialize;
-use serde::Serialize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use manyhands_queue::planted;
 use manyhands_sqlite::{Statement, Value, ValueRef};
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::from_value::{self, FromValue, RowIndex};
@@ -78,13 +77,13 @@ impl Outcome {
     /// Rows inserted, updated or deleted by the statement itself.
     pub fn changes(&self) -> u64 {
         self.tally.ask(Tally::CHANGES);
-        self.tally.changes.load(Ordering::Relaxed).unsigned_abs()
+        self.tally.known().changes.load(Ordering::Relaxed).unsigned_abs()
     }
 
     /// The rowid of the connection's last insert, as SQLite's `last_insert_rowid()`.
     pub fn last_insert_rowid(&self) -> i64 {
         self.tally.ask(Tally::LAST_INSERT_ROWID);
-        self.tally.last_insert_rowid.load(Ordering::Relaxed)
+        self.tally.known().last_insert_rowid.load(Ordering::Relaxed)
     }
 }
 
@@ -94,6 +93,8 @@ pub(crate) struct Tally {
     changes: AtomicI64,
     last_insert_rowid: AtomicI64,
     asked: AtomicU8,
+    /// That of a statement which had not been executed when this was made, and has been since.
+    executed: OnceLock<Arc<Tally>>,
 }
 
 impl Tally {
@@ -106,6 +107,25 @@ impl Tally {
         Arc::new(tally)
     }
 
+    /// The statement has been executed, and `executed` is what it counts.
+    pub(crate) fn become_known(&self, executed: &Arc<Tally>) {
+        let _ = self.executed.set(Arc::clone(executed));
+    }
+
+    /// False for that of a statement that is still to be executed, or never was.
+    pub(crate) fn is_known(&self) -> bool {
+        self.executed.get().is_some()
+    }
+
+    fn known(&self) -> &Tally {
+        self.executed.get().map_or(self, |executed| executed)
+    }
+
+    /// True when both are of one statement.
+    pub(crate) fn is_same(&self, other: &Tally) -> bool {
+        core::ptr::eq(self.known(), other.known())
+    }
+
     /// Replaces what nobody has asked for yet, by what the statement counted where it took effect.
     pub(crate) fn set(&self, changes: i64, last_insert_rowid: i64) {
         self.changes.store(changes, Ordering::Relaxed);
@@ -113,7 +133,7 @@ impl Tally {
     }
 
     pub(crate) fn ask(&self, what: u8) {
-        self.asked.fetch_or(what, Ordering::Relaxed);
+        self.known().asked.fetch_or(what, Ordering::Relaxed);
     }
 
     /// What it says now, and what was asked for until now.

@@ -10,7 +10,6 @@ use pyo3::prelude::*;
 
 use super::{Connection, OPEN, UNINITIALISED, lock};
 use crate::callback::Raised;
-use crate::deferred::Engine;
 use crate::error::{self, InternalError, ProgrammingError};
 use crate::exit::{Stays, detached};
 use crate::threads::{python_thread, this_thread};
@@ -55,24 +54,27 @@ impl Connection {
         py: Python<'_>,
         work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        self.call_engine_from_any_thread(py, |engine| work(engine.connection()?))
+        self.call_lazily_from_any_thread(py, |connection| {
+            connection.begin_lazy()?;
+            work(connection)
+        })
     }
 
-    /// As `call`, for what knows of a transaction that is deferred.
-    pub(crate) fn call_engine<T: Send>(
+    /// As `call`, for what leaves a lazy transaction as it is.
+    pub(crate) fn call_lazily<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.check_thread(py)?;
-        self.call_engine_from_any_thread(py, work)
+        self.call_lazily_from_any_thread(py, work)
     }
 
     /// As `call_from_any_thread`, for the same.
-    pub(crate) fn call_engine_from_any_thread<T: Send>(
+    pub(crate) fn call_lazily_from_any_thread<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.enter(py, || Some(lock(&self.engine)), |engine| work(engine).map(Some))?
             .ok_or_else(closed)
@@ -82,7 +84,7 @@ impl Connection {
     pub(crate) fn ask<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<T, Error> + Send,
     ) -> PyResult<Option<T>> {
         let free = || match self.engine.try_lock() {
             Ok(engine) => Some(engine),
@@ -95,8 +97,8 @@ impl Connection {
     fn enter<'a, T: Send>(
         &'a self,
         py: Python<'_>,
-        engine: impl FnOnce() -> Option<MutexGuard<'a, Option<Engine>>> + Send,
-        work: impl FnOnce(&mut Engine) -> Result<Option<T>, Error> + Send,
+        engine: impl FnOnce() -> Option<MutexGuard<'a, Option<manyhands::Connection>>> + Send,
+        work: impl FnOnce(&mut manyhands::Connection) -> Result<Option<T>, Error> + Send,
     ) -> PyResult<Option<T>> {
         self.check_open()?;
         self.check_process()?;
@@ -125,9 +127,9 @@ impl Connection {
     }
 
     /// Notes what is answered while the next call runs.
-    fn note(&self, engine: &mut Engine) {
+    fn note(&self, engine: &manyhands::Connection) {
         self.told.in_transaction.store(engine.is_in_transaction(), Ordering::Relaxed);
-        let counts = engine.without_deferred().session_counts();
+        let counts = engine.session_counts();
         self.told.total_changes.store(counts.total_changes, Ordering::Relaxed);
     }
 
@@ -146,10 +148,10 @@ impl Connection {
             taken
         });
         let mut taken = taken.ok_or_else(closed)?;
-        // What another thread has had deferred since goes first.
-        let result = detached(py, || caught(|| taken.connection().map(drop)))
+        // What another thread has left lazy since goes first.
+        let result = detached(py, || caught(|| taken.begin_lazy()))
             .map_err(|failure| failure.to_python(py))
-            .and_then(|()| work(taken.without_deferred()));
+            .and_then(|()| work(&mut taken));
         detached(py, || {
             let mut engine = lock(&self.engine);
             self.lent.store(false, Ordering::Relaxed);

@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands::Value;
 use manyhands::driver::{ConnectionExt, Execution, InfallibleWrite};
+use manyhands::{Outcome, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -13,7 +13,6 @@ use super::{Argument, CHUNK_ROWS, Cursor, Lastrowid, Rowcount};
 use crate::connection::{Connection, lock};
 use crate::control::{Autocommit, Begin};
 use crate::counting::Counted;
-use crate::deferred::Promised;
 use crate::error::ProgrammingError;
 use crate::rows::{OpenRows, Rows, Shown};
 use crate::statement::Statement;
@@ -58,7 +57,7 @@ impl Cursor {
 /// What became of a statement.
 enum Done {
     Executed(Rows, Option<Counted>),
-    DeferredWrites(Promised, InfallibleWrite),
+    Lazily(Outcome, InfallibleWrite),
 }
 
 impl Cursor {
@@ -84,20 +83,20 @@ impl Cursor {
             begin_before(py, &connection, statement, begin).err().unwrap_or(error)
         })?;
         let at_once = connection.counting.is_at_once();
-        let done = connection.call_engine(py, |engine| {
+        let done = connection.call_lazily(py, |engine| {
             if let Some(begin) = begin {
                 if !begin.waits
                     && !at_once
-                    && let Some((promised, foreseen)) =
-                        engine.defer_row(begin.sql, &statement.sql, &values)
+                    && let Some((outcome, infallible)) =
+                        engine.execute_lazily(begin.sql, &statement.sql, &values)
                 {
-                    return Ok(Done::DeferredWrites(promised, foreseen));
+                    return Ok(Done::Lazily(outcome, infallible));
                 }
                 if !engine.is_in_transaction() {
-                    begin.before(&statement.sql, engine.connection()?)?;
+                    begin.before(&statement.sql, engine)?;
                 }
             }
-            let engine = engine.connection()?;
+            engine.begin_lazy()?;
             if at_once && statement.changes_rows {
                 engine.execute_deferred_ahead()?;
             }
@@ -120,13 +119,13 @@ impl Cursor {
                 }
                 Ok(())
             }
-            Done::DeferredWrites(promised, foreseen) => {
+            Done::Lazily(outcome, infallible) => {
                 let mut state = lock(&self.state);
-                state.rowcount = match foreseen {
+                state.rowcount = match infallible {
                     InfallibleWrite::OneRow => Rowcount::Known(1),
-                    InfallibleWrite::Success => Rowcount::Promised(Promised::clone(&promised)),
+                    InfallibleWrite::Success => Rowcount::Lazy(outcome.clone()),
                 };
-                state.lastrowid = Lastrowid::Promised(promised);
+                state.lastrowid = Lastrowid::Lazy(outcome);
                 Ok(())
             }
         }
@@ -260,11 +259,11 @@ impl Cursor {
             return Err(PyValueError::new_err("embedded null character"));
         }
         let legacy = connection.autocommit.load(Ordering::Relaxed) == Autocommit::LEGACY;
-        connection.call_engine(py, |engine| {
+        connection.call_lazily(py, |engine| {
             if legacy {
-                engine.commit()?;
+                engine.commit_open()?;
             }
-            engine.connection()?.execute_script(&script)
+            engine.execute_script(&script)
         })
     }
 

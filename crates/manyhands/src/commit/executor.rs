@@ -5,9 +5,6 @@
 //! several statements get one. A request that would hurt its neighbours spoils the batch: the batch is
 //! rolled back whole, the offender goes to its own turn, and the neighbours are executed again.
 
-use crate::session::Session;
-use crate::statement::prepared::Prepared;
-use crate::statement::prepared::Spared;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::HashMap;
@@ -24,6 +21,8 @@ use crate::commit::external_writers::lock_ahead;
 use crate::commit::request::{self, Origin, Request, SessionSettings, StatementRequest};
 use crate::limits;
 use crate::options::Durability;
+use crate::session::Session;
+use crate::statement::prepared::{Prepared, Spared};
 use crate::statement::rowid::Recorded;
 use crate::statement::tables::TableSet;
 

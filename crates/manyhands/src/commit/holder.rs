@@ -4,11 +4,11 @@
 //! thread can give its turn back in that thread only: if another connection waits for that turn in the same thread, it waits for
 //! itself.
 
-use crate::error::HeldHere;
 use std::sync::{Arc, Mutex};
 
 use rustix::thread::{Pid, gettid};
 
+use crate::error::HeldHere;
 use crate::limits;
 use crate::mutex::lock;
 

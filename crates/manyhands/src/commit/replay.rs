@@ -5,12 +5,12 @@
 //! read are skipped when nothing that they read was written since: not by others, and not by this
 //! transaction from what others have written.
 
-use crate::row::Counted;
 use manyhands_queue::planted;
 use manyhands_sqlite::{self as sqlite, Code, Pinned, pin};
 
 use crate::commit::executor::{Executed, Executor, Taken};
 use crate::commit::request::{Answer, Failure, Origin, Replayed, Request, StatementRequest};
+use crate::row::Counted;
 use crate::statement::observe::{self, Shown};
 use crate::statement::rowid::Recorded;
 use crate::statement::tables::{TableSet, Touches};

@@ -5,7 +5,6 @@
 //! could decode to another statement, another value, another answer. If a request is damaged, its owner executes it; if an answer is
 //! damaged, the outcome is unknown.
 
-use crate::row::Counted;
 use core::ops::Range;
 
 use manyhands_queue::planted;
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::options::{Durability, Settings};
+use crate::row::Counted;
 use crate::statement::observe::{Seen, Shown};
 
 /// The settings of the requester's session that change what its statements do. A batch executes

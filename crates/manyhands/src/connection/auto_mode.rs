@@ -205,6 +205,7 @@ impl Connection {
 
     /// See [`ConnectionExt::execute_deferred_in_turn`](crate::driver::ConnectionExt::execute_deferred_in_turn).
     pub(crate) fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
+        self.begin_lazy(Some("BEGIN IMMEDIATE"))?;
         if self.has_deferred() {
             self.escalate_first()?;
         }
@@ -226,7 +227,8 @@ impl Connection {
 
     /// See [`ConnectionExt::changes_of`](crate::driver::ConnectionExt::changes_of).
     pub(crate) fn changes_of(&mut self, outcome: &Outcome) -> Result<u64, Error> {
-        if self.entry_of(outcome).is_some_and(|entry| !entry.adds_one_row) {
+        let may_differ = |entry: &Entry| !entry.adds_one_row;
+        if self.is_lazy(outcome) || self.entry_of(outcome).is_some_and(may_differ) {
             self.execute_deferred_in_turn()?;
         }
         Ok(outcome.changes())
@@ -247,7 +249,7 @@ impl Connection {
     /// The open transaction's log entry of a statement.
     fn entry_of(&self, outcome: &Outcome) -> Option<&Entry> {
         let mut entries = self.optimistic.as_ref()?.log.entries().iter().rev();
-        entries.find(|entry| entry.tally.as_ref().is_some_and(|it| Arc::ptr_eq(it, &outcome.tally)))
+        entries.find(|entry| entry.tally.as_ref().is_some_and(|it| it.is_same(&outcome.tally)))
     }
 }
 

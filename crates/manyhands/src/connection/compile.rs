@@ -1,7 +1,5 @@
 //! Finding a compiled statement again, or compiling it.
 
-use crate::session::schema::READS_SCHEMA;
-use crate::statement::routing::is_nothing;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -14,8 +12,9 @@ use crate::connection::speculative::is_begin_concurrent;
 use crate::connection::synchronous::is_synchronous;
 use crate::error::ErrorKind;
 use crate::params::Given;
+use crate::session::schema::READS_SCHEMA;
 use crate::statement::prepared::{Prepared, Spared, Uses};
-use crate::statement::routing::Route;
+use crate::statement::routing::{Route, is_nothing};
 
 /// A compiled statement, with a value for each of its parameters.
 type Begun<'v> = (Box<Prepared>, Cow<'v, [Value]>);
@@ -56,6 +55,19 @@ impl Connection {
 
     /// See [`ConnectionExt::parameter_names`](crate::driver::ConnectionExt::parameter_names).
     pub(crate) fn parameter_names(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
+        // Outside of a lazy transaction, which it does not begin. A PRAGMA does what it does when it is compiled; and that
+        // something does not compile is seen in the transaction, which may end by that.
+        if let Some(lazy) = self.lazy.take_if(|_| begins_as_a_write(sql)) {
+            let names = self.names_of_parameters(sql);
+            self.lazy = Some(lazy);
+            if names.is_ok() {
+                return names;
+            }
+        }
+        self.names_of_parameters(sql)
+    }
+
+    fn names_of_parameters(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
         self.begin_operation()?;
         let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
         let Some(prepared) = found? else { return Ok(Vec::new()) };
@@ -280,6 +292,12 @@ impl Connection {
 /// True for an error of the statement, and not of the system.
 fn does_not_compile(error: &Error) -> bool {
     error.code().is_some_and(sqlite::Code::is_result)
+}
+
+/// True for a text whose first word is that of a statement which changes rows.
+fn begins_as_a_write(sql: &str) -> bool {
+    let word = sql.split_ascii_whitespace().next().unwrap_or_default();
+    ["INSERT", "UPDATE", "DELETE", "REPLACE"].iter().any(|it| word.eq_ignore_ascii_case(it))
 }
 
 /// Whether there is nothing but white space, comments and empty statements.

@@ -5,7 +5,6 @@
 //! the rows as they were before the write: what it has not shown yet is fetched first. What was shown by
 //! the commit is what the transaction has seen, and no more.
 
-use crate::session::cursor_state::CursorState;
 use core::iter::FusedIterator;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::limits;
 use crate::params::{Given, Params};
 use crate::row::{Outcome, Row, RowView, Tally};
 use crate::row_buffer::RowBuffer;
+use crate::session::cursor_state::CursorState;
 use crate::statement::prepared::Prepared;
 
 /// The rows of a statement, one by one; made by [`Connection::cursor`]. Dropping it ends the statement.

@@ -16,8 +16,6 @@
 //! What must hold: no statement is executed speculatively before the deferred ones. So everything that a speculative transaction
 //! does calls [`Connection::execute_deferred`] first, or moves the transaction to its turn.
 
-use crate::statement::infallible::Moment;
-use crate::statement::infallible::RowLookup;
 use std::sync::Arc;
 
 use manyhands_queue::planted;
@@ -30,7 +28,7 @@ use crate::connection::speculative::Optimistic;
 use crate::limits;
 use crate::row::{Outcome, Row, Tally, bytes_of};
 use crate::statement::bytecode::NamedRow;
-use crate::statement::infallible::Infallibility;
+use crate::statement::infallible::{Infallibility, Moment, RowLookup};
 use crate::statement::observe::Observer;
 use crate::statement::prepared::{Prepared, Uses};
 use crate::statement::routing::Route;

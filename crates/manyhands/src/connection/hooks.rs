@@ -8,8 +8,6 @@
 //! transaction has become, replays a log, asks for new ids. The application is neither asked about these nor told of
 //! them.
 
-use crate::statement::hooks::Authorizer;
-use crate::statement::hooks::OwnStatements;
 use std::sync::Arc;
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
@@ -17,6 +15,7 @@ use manyhands_sqlite::{Progress, Traced};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::statement::hooks::{Authorizer, OwnStatements};
 
 impl Connection {
     /// Until the guard is dropped, statements are not the application's.

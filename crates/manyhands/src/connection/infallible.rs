@@ -3,9 +3,6 @@
 //! A caller that asks nothing about such a statement learns nothing from its execution. So a transaction that begins with infallible
 //! writes may execute them when it commits, and not speculatively first.
 
-use crate::session::schema::KnownSchema;
-use crate::statement::infallible::Infallibility;
-use crate::statement::infallible::InfallibleWrite;
 use std::sync::Arc;
 
 use manyhands_sqlite::{Step, Value, ValueRef};
@@ -14,14 +11,17 @@ use crate::commit::recent;
 use crate::connection::Connection;
 use crate::limits;
 use crate::row::bytes_of;
+use crate::session::schema::KnownSchema;
 use crate::statement::bytecode::Bytecode;
+use crate::statement::infallible::{Infallibility, InfallibleWrite};
 use crate::statement::prepared::{Prepared, Uses};
 use crate::statement::rewrite;
 use crate::statement::routing::Route;
 use crate::statement::tables::TableSet;
 
 impl Connection {
-    /// See [`ConnectionExt::infallible_write`](crate::driver::ConnectionExt::infallible_write).
+    /// What is certain of an INSERT, UPDATE or DELETE outside a transaction that can fail only with the system. To look costs
+    /// as much as to compile, and the answer is remembered for as long as the schema stays.
     pub(crate) fn infallible_write(
         &mut self,
         sql: &str,

@@ -3,7 +3,6 @@
 //! `session/interrupt.rs` has the two kinds: interrupts and cancellations. Here is what a connection does about them: a statement that
 //! undoes something succeeds after an interrupt, too.
 
-use crate::session::interrupt::InterruptHandle;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use manyhands_sqlite::Progress;
@@ -12,6 +11,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::limits;
 use crate::row::Outcome;
+use crate::session::interrupt::InterruptHandle;
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::TransactionStatement;
 

@@ -2,7 +2,6 @@
 //! replay the log, and when the transaction moves to its turn. What shows now must be what the caller has seen: otherwise that is a
 //! conflict, as in `commit/replay.rs`.
 
-use crate::row::Counted;
 use std::sync::Arc;
 
 use manyhands_queue::planted;
@@ -13,7 +12,7 @@ use crate::commit::recent;
 use crate::commit::replay::Taint;
 use crate::connection::Connection;
 use crate::connection::speculative::Optimistic;
-use crate::row::Outcome;
+use crate::row::{Counted, Outcome};
 use crate::statement::observe::{self, Observed, Seen, Shown};
 use crate::statement::prepared::Prepared;
 use crate::statement::rowid::Recorded;

@@ -1,6 +1,5 @@
 //! A statement that runs while its connection executes others.
 
-use crate::error::ErrorKind;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
@@ -8,6 +7,7 @@ use std::thread::{self, ThreadId};
 use manyhands_sqlite::{self as sqlite, Paused, Step};
 
 use crate::Error;
+use crate::error::ErrorKind;
 use crate::mutex::lock;
 use crate::row::Row;
 use crate::row_buffer::RowBuffer;

@@ -4,13 +4,13 @@
 //! schema. An application that opens one for each piece of work gets a kept one instead. Only a *pristine*
 //! connection is kept: no PRAGMA with an argument, no function, no temp schema, nothing attached.
 
-use crate::session::Session;
 use std::sync::Mutex;
 
-use manyhands_sqlite::{self as sqlite};
+use manyhands_sqlite as sqlite;
 
 use crate::mutex::lock;
 use crate::options::Settings;
+use crate::session::Session;
 
 /// How many a file keeps: each may hold 2 MB of pages.
 const KEPT_MAX: usize = 8;

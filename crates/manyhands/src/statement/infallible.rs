@@ -1,13 +1,10 @@
 //! Infallible writes: what is known of a write before it is executed.
 
-use crate::statement::bytecode::Bytecode;
-use crate::statement::bytecode::NamedRow;
+use manyhands_sqlite::{self as sqlite, Statement, Step, ValueRef};
+
+use crate::statement::bytecode::{Bytecode, InfallibleProgram, NamedRow};
 use crate::statement::rewrite;
 use crate::statement::tables::table_key;
-use manyhands_sqlite::ValueRef;
-use manyhands_sqlite::{self as sqlite, Statement, Step};
-
-use crate::statement::bytecode::InfallibleProgram;
 
 /// What is known of a write before it is executed: see `driver::ConnectionExt::infallible_write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

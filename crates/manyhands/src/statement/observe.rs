@@ -5,7 +5,6 @@
 //! stopped. An error counts by its code. How many rows were changed, and the last rowid, count only if
 //! somebody asked ([`crate::Outcome::changes`]).
 
-use crate::row::Counted;
 use std::fmt::Write;
 
 use manyhands_queue::planted;
@@ -13,7 +12,7 @@ use manyhands_sqlite::{self as sqlite, Code, Statement, Step, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::row::Tally;
+use crate::row::{Counted, Tally};
 
 /// How many bytes of the first rows are kept, for messages.
 const SAMPLE_BYTES_MAX: usize = 256;

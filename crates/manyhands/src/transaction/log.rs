@@ -1,13 +1,12 @@
 //! The statement log of a speculative transaction: what was executed, and what its caller has seen.
 
-use crate::row::Counted;
 use core::ops::Range;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use manyhands_sqlite::{Code, Pinned, Value, ValueRef};
 
-use crate::row::Tally;
+use crate::row::{Counted, Tally};
 use crate::row_buffer::Values;
 use crate::session::cursor_state::CursorState;
 use crate::statement::observe::{self, Seen, Shown};

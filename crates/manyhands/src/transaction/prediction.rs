@@ -1,8 +1,9 @@
 //! Predictions: whether a transaction of mode Auto will write, judged by the transactions before it that executed the same
 //! statements. All processes share what is learnt ([`Queue::predict`]).
 
-use crate::statement::fingerprint::Fingerprint;
 use manyhands_queue::{Became, Prediction, Queue};
+
+use crate::statement::fingerprint::Fingerprint;
 
 /// How many different statements of a transaction are looked at. Few transactions read more before they write.
 const STATEMENTS_MAX: usize = 16;

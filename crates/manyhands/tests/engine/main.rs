@@ -15,6 +15,7 @@ mod leftovers;
 mod like_sqlite;
 mod names;
 mod nothing_to_do;
+mod lazy;
 mod neighbours;
 mod opening;
 mod permissions;

@@ -1,6 +1,10 @@
-use super::*;
-use crate::{Connection, Database, Error, params};
 use manyhands_sqlite::{self as sqlite, Step};
+
+use super::*;
+use crate::Connection;
+use crate::Database;
+use crate::Error;
+use crate::params;
 
 const SCHEMA: &str = "
     CREATE TABLE plain (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, text TEXT);

@@ -1,8 +1,10 @@
 //! What is foreseen of statements, for one schema after the other.
 
-use super::*;
-use crate::{Database, TransactionMode};
 use manyhands_sqlite as sqlite;
+
+use super::*;
+use crate::Database;
+use crate::TransactionMode;
 
 const SCHEMA: &str = "
     CREATE TABLE plain (a, b);
