@@ -227,7 +227,7 @@ prepare-report:
 keep: prepare-report
 	@[ -n "$(MACHINE)" ] || { echo "which machine? make keep MACHINE=$(PICTURED)"; exit 1; }
 	python3 docs/benchmarks/keep.py $(RESULTS) $(MACHINE)
-	.venv/bin/python bench/report docs/benchmarks/$(PICTURED) --into target/pictures
+	.venv/bin/python bench/report docs/benchmarks/$(PICTURED).jsonl --into target/pictures
 	for name in storm-histogram threads-rates threads-waits; do \
 	  cp target/pictures/$$name.svg target/pictures/$$name-dark.svg docs/benchmarks/pictures/; \
 	done

@@ -1,7 +1,8 @@
 """What the benchmark measured, for those who look at it.
 
 `python3 bench/report FILE.jsonl` prints the table of a workload; `-` reads the lines of a benchmark from stdin.
-`python3 bench/report FOLDER` draws the pictures of all workloads in a folder, and writes report.html beside them; that needs matplotlib.
+`python3 bench/report FOLDER` draws the pictures of all workloads in a folder, or in a file with `--into`, and writes report.html beside them; that needs
+matplotlib.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from measurements import OVERHEAD, Run, circumstances, load, read
+from measurements import MEMORY, OVERHEAD, Run, circumstances, lines_of, load, read
 from memory import load_memory
 from overhead import load_overhead, read_overhead, text_overhead
 from tables import NOTE, notes, text_table
@@ -20,18 +21,21 @@ from words import TITLES
 
 
 def show(file: Path) -> int:
-    """Prints the table of one file. Fails where a check has."""
-    lines = (sys.stdin.read() if str(file) == "-" else file.read_text()).splitlines()
-    if file.stem == OVERHEAD:
-        print(text_overhead(read_overhead(lines)))
-        return 0
-    run = read(file.stem, lines)
-    print(f"{run.name}: {circumstances([run.circumstances])}\n\n{text_table(run)}")
-    print("", *notes(run), textwrap.fill(NOTE, 120), sep="\n")
-    return int(any(series.withheld for series in run.series))
+    """Prints the table of each workload in a file. Fails where a check has."""
+    is_sound = True
+    for name, lines in lines_of(file).items():
+        if name == OVERHEAD:
+            print(f"{text_overhead(read_overhead(lines))}\n")
+        elif name != MEMORY:
+            run = read(name, lines)
+            print(f"{run.name}: {circumstances([run.circumstances])}\n\n{text_table(run)}\n")
+            print(*notes(run), sep="\n", end="\n" * bool(notes(run)))
+            is_sound &= not any(series.withheld for series in run.series)
+    print(textwrap.fill(NOTE, 120))
+    return int(not is_sound)
 
 
-def draw(folder: Path, into: Path) -> int:
+def draw(where: Path, into: Path) -> int:
     """Writes the page and its pictures."""
     # Only they take a library, which whoever wants a table need not have.
     from own_plots import speeds
@@ -40,12 +44,12 @@ def draw(folder: Path, into: Path) -> int:
 
     into.mkdir(parents=True, exist_ok=True)
     order = list(TITLES)
-    runs: list[Run] = [run for run in load(folder) if run.series]
+    runs: list[Run] = [run for run in load(where) if run.series]
     runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
-    python = load_overhead(folder)
-    memory = load_memory(folder)
+    python = load_overhead(where)
+    memory = load_memory(where)
     if not runs:
-        print(f"{folder}: no *.jsonl of the benchmark; run `make bench` first", file=sys.stderr)
+        print(f"{where}: no lines of the benchmark; run `make bench` first", file=sys.stderr)
         return 1
     pictures = {run.name: draw(run, into) for run in runs}
     if python:
@@ -64,7 +68,7 @@ def main() -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     what: Path = arguments.what
     try:
-        return draw(what, arguments.into or what) if what.is_dir() else show(what)
+        return draw(what, arguments.into or what) if what.is_dir() or arguments.into else show(what)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

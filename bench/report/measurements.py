@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
@@ -23,6 +24,8 @@ OVERHEAD = "python-overhead"
 """The file that `bench/python_overhead.py` writes, in a form of its own."""
 MEMORY = "memory"
 """The file that `reliability memory` writes, in a form of its own."""
+RUN = '{"run":"'
+"""How a line begins that says of which workload it is."""
 WAL_LIMIT_BYTES = 16 << 20
 """That of the engine manyhands-wal-limit."""
 
@@ -141,14 +144,26 @@ class Run:
         return Spread.of(ratios) if ratios else None
 
 
-def load(folder: Path) -> Iterator[Run]:
-    """The runs in a folder, by file name.
+def lines_of(where: Path) -> dict[str, list[str]]:
+    """The lines of each workload: in a folder with a file for each, in one file, or in one where `keep.py` has put many together."""
+    if where.is_dir():
+        return {path.stem: path.read_text().splitlines() for path in sorted(where.glob("*.jsonl"))}
+    found: dict[str, list[str]] = {}
+    for line in (sys.stdin.read() if str(where) == "-" else where.read_text()).splitlines():
+        # Put there as the first word: to read a whole line is somebody else's work.
+        name = line.split('"', 4)[3] if line.startswith(RUN) else where.stem
+        found.setdefault(name, []).append(line)
+    return found
 
-    :raises ValueError: a file is not what the benchmark writes.
+
+def load(where: Path) -> Iterator[Run]:
+    """The runs in a folder or a file, by name.
+
+    :raises ValueError: a line is not what the benchmark writes.
     """
-    for path in sorted(folder.glob("*.jsonl")):
-        if path.stem not in (OVERHEAD, MEMORY):
-            yield read(path.stem, path.read_text().splitlines())
+    for name, lines in lines_of(where).items():
+        if name not in (OVERHEAD, MEMORY):
+            yield read(name, lines)
 
 
 def read(name: str, lines: Iterable[str]) -> Run:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
-from measurements import MEMORY
+from measurements import MEMORY, lines_of
 from targets import Verdict
 
 TITLE = "Memory: nothing that grows with time"
@@ -60,22 +60,19 @@ class Memory:
         return [Verdict(MEMORY, f"{what}: {target}", measured, met, "") for what, target, measured, met in self.rows()]
 
 
-def load_memory(folder: Path) -> Optional[Memory]:
-    """What is in the folder, if it was measured: the newest line counts.
+def load_memory(where: Path) -> Optional[Memory]:
+    """What is in the folder or the file, if it was measured: the newest line counts.
 
-    :raises ValueError: the file is not what `reliability memory --json` writes.
+    :raises ValueError: a line is not what `reliability memory --json` writes.
     """
-    path = folder / f"{MEMORY}.jsonl"
-    if not path.exists():
-        return None
     memory = None
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(lines_of(where).get(MEMORY, []), 1):
         try:
             row = json.loads(line)
             memory = Memory(row["command"], row["machine"], row["figures"], row["findings"])
             memory.rows()
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path}, line {number}: not a line of `reliability memory --json`: {error!r}") from error
+            raise ValueError(f"{where}, line {number}: not a line of `reliability memory --json`: {error!r}") from error
     return memory
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
-from measurements import OVERHEAD, Spread
+from measurements import OVERHEAD, Spread, lines_of
 from targets import Verdict, share
 from theme import time_text
 
@@ -60,15 +60,13 @@ class Overhead:
         return found
 
 
-def load_overhead(folder: Path) -> Optional[Overhead]:
-    """What is in the folder, if it was measured.
+def load_overhead(where: Path) -> Optional[Overhead]:
+    """What is in the folder or the file, if it was measured.
 
-    :raises ValueError: the file is not what `bench/python_overhead.py` writes.
+    :raises ValueError: a line is not what `bench/python_overhead.py` writes.
     """
-    path = folder / f"{OVERHEAD}.jsonl"
-    if not path.exists():
-        return None
-    return read_overhead(path.read_text().splitlines())
+    lines = lines_of(where).get(OVERHEAD)
+    return read_overhead(lines) if lines else None
 
 
 def read_overhead(lines: Iterable[str]) -> Overhead:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from measurements import OPERATIONS_LEAST, Run, read
+from measurements import OPERATIONS_LEAST, RUN, Run, load, read
 from tables import html_table, notes, rows, text_table
 
 REPORT = Path(__file__).parent
@@ -129,3 +129,11 @@ def test_the_program_reads_what_the_benchmark_writes() -> None:
         assert done.returncode == code, done.stderr
         assert "2 writers" in done.stdout
         assert "Fast, 2 cores, ext4, Linux 6, 1,000 us more for each sync; " in done.stdout
+
+
+def test_one_file_of_many_workloads(tmp_path: Path) -> None:
+    """What was kept of several workloads is told apart by the first word of a line."""
+    kept = tmp_path / "machine.jsonl"
+    first, second = line("stock", 100), line("stock", 200)
+    kept.write_text("".join(f'{RUN}{name}",{text[1:]}\n' for name, text in (("a", first), ("b", second), ("a", first))))
+    assert [(run.name, len(run.series[0].figures)) for run in load(kept)] == [("a", 2), ("b", 1)]

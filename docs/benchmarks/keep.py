@@ -1,7 +1,7 @@
-"""Keeps what `make bench` measured: `keep.py FOLDER MACHINE` puts the JSON lines of FOLDER into docs/benchmarks/MACHINE.
+"""Keeps what `make bench` measured: `keep.py FOLDER MACHINE` puts the JSON lines of FOLDER into docs/benchmarks/MACHINE.jsonl.
 
-A file replaces the one of its name; workloads that FOLDER does not have stay as they were. Each line keeps all of its figures;
-only the buckets of its histograms get wider, 3 % instead of 1 %, which halves the size of the lines.
+They replace those of the same workloads; workloads that FOLDER does not have stay as they were. Each line keeps all of its figures, and
+says of which workload it is; only the buckets of its histograms get wider, 3 % instead of 1 %, which halves the size of the lines.
 """
 
 import json
@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent.parent / "bench/report"))
+
+from measurements import lines_of  # noqa: E402
+
 BUCKET_BITS = 6
 """A bucket is as wide as what these leading bits of its time leave open: 1/32 of it at most."""
 
@@ -23,8 +27,8 @@ def coarser(histogram: list[list[int]]) -> list[list[int]]:
     return [[end, count] for end, count in sorted(wide.items())]
 
 
-def kept(line: str) -> str:
-    row = json.loads(line)
+def kept(run: str, line: str) -> str:
+    row = {"run": run} | json.loads(line)
     figures = row.get("figures") or {}
     for latency in (figures.get("latency"), figures.get("insert_latency")):
         if latency:
@@ -36,10 +40,9 @@ def main() -> int:
     if len(sys.argv) != 3:
         print(__doc__, file=sys.stderr)
         return 2
-    folder, place = Path(sys.argv[1]), HERE / sys.argv[2]
-    place.mkdir(exist_ok=True)
-    for path in sorted(folder.glob("*.jsonl")):
-        (place / path.name).write_text("".join(kept(line) for line in path.read_text().splitlines()))
+    file = HERE / f"{sys.argv[2]}.jsonl"
+    runs = (lines_of(file) if file.exists() else {}) | lines_of(Path(sys.argv[1]))
+    file.write_text("".join(kept(run, line) for run in sorted(runs) for line in runs[run]))
     return 0
 
 

@@ -3,6 +3,7 @@
 `--check` only compares.
 """
 
+import functools
 import json
 import re
 import statistics
@@ -14,7 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "bench/report"))
 
-from measurements import load  # noqa: E402
+from measurements import lines_of, load  # noqa: E402
 from memory import load_memory  # noqa: E402
 from overhead import load_overhead  # noqa: E402
 from targets import Verdict, verdicts  # noqa: E402
@@ -70,39 +71,40 @@ NAMES = {
 
 
 def machines() -> list[Path]:
-    """A folder for each machine."""
-    return sorted(path.parent for path in HERE.glob("*/limits.jsonl"))
+    """A file for each machine."""
+    return sorted(HERE.glob("*.jsonl"))
 
 
-def lines_of(folder: Path, workload: str) -> list[dict]:
-    return [json.loads(line) for line in (folder / f"{workload}.jsonl").read_text().splitlines()]
+@functools.cache
+def rows_of(machine: Path, workload: str) -> list[dict]:
+    return [json.loads(line) for line in lines_of(machine)[workload]]
 
 
-def machine(folder: Path) -> str:
+def name_of(machine: Path) -> str:
     """What a machine is called, and how long its disk takes to sync a page: that decides what sharing a sync gains."""
-    rows = [row for row in lines_of(folder, "limits") if row["cell"]["label"] == "fdatasync, overwrite 4 KiB"]
+    rows = [row for row in rows_of(machine, "limits") if row["cell"]["label"] == "fdatasync, overwrite 4 KiB"]
     name = rows[0]["circumstances"]["machine"].split("@")[0].replace("(R)", "").replace("Processor", "").strip()
     return f"{name}, a sync in {statistics.median(row['figures']['p50_ms'] * 1000 for row in rows):.0f} us"
 
 
-def runs_of(folder: Path, workload: str, label: str, engine: str) -> list[dict]:
+def runs_of(machine: Path, workload: str, label: str, engine: str) -> list[dict]:
     """What an engine's runs measured; one without a figure has failed its check."""
-    rows = [row for row in lines_of(folder, workload) if row["cell"]["label"] == label and row["engine"] == engine]
+    rows = [row for row in rows_of(machine, workload) if row["cell"]["label"] == label and row["engine"] == engine]
     return [row["figures"] for row in rows if row["figures"]]
 
 
-def figures(folder: Path, workload: str, label: str) -> tuple[list[dict], list[dict]]:
+def figures(machine: Path, workload: str, label: str) -> tuple[list[dict], list[dict]]:
     """Manyhands' runs and stock SQLite's."""
-    return runs_of(folder, workload, label, "manyhands"), runs_of(folder, workload, label, "stock")
+    return runs_of(machine, workload, label, "manyhands"), runs_of(machine, workload, label, "stock")
 
 
 def short_table() -> str:
     """README.md's figures: how many times stock SQLite's commits, and what 99 of 100 commits wait at most, here and there."""
-    columns = "".join(f" {machine(folder)} | p99, and stock SQLite's |" for folder in machines())
+    columns = "".join(f" {name_of(machine)} | p99, and stock SQLite's |" for machine in machines())
     lines = [f"| load |{columns}", f"|---|{'---|' * 2 * len(machines())}"]
     for workload, label in README_ROWS:
         name = README_NAMES.get(workload, NAMES[workload]).format(label)
-        lines.append(f"| {name} | {' | '.join(short_cell(*figures(folder, workload, label)) for folder in machines())} |")
+        lines.append(f"| {name} | {' | '.join(short_cell(*figures(machine, workload, label)) for machine in machines())} |")
     return "\n".join(lines)
 
 
@@ -118,23 +120,23 @@ def peers() -> str:
         "| 64 writers add to 4 rows | commits/s | p99 | longest wait |",
         "|---|---|---|---|",
     ]
-    folder = machines()[0]
+    machine = machines()[0]
     for engine, name in PEERS.items():
-        runs = runs_of(folder, "counter", "64 writers", engine)
+        runs = runs_of(machine, "counter", "64 writers", engine)
         lines.append(f"| {name} | {rate(runs)} | {wait(runs, 'p99_ms')} | {wait(runs, 'max_ms')} |")
     return "\n".join(lines)
 
 
 def table() -> str:
-    columns = "".join(f" {machine(folder)} | x stock |" for folder in machines())
+    columns = "".join(f" {name_of(machine)} | x stock |" for machine in machines())
     lines = [
         f"| load |{columns}",
         f"|---|{'---|' * 2 * len(machines())}",
     ]
     for workload in WORKLOADS:
-        labels = dict.fromkeys(row["cell"]["label"] for folder in machines() for row in lines_of(folder, workload))
+        labels = dict.fromkeys(row["cell"]["label"] for machine in machines() for row in rows_of(machine, workload))
         for label in SHOWN.get(workload, labels):
-            cells = [cell(*figures(folder, workload, label)) for folder in machines()]
+            cells = [cell(*figures(machine, workload, label)) for machine in machines()]
             lines.append(f"| {NAMES[workload].format(label)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -175,17 +177,17 @@ def wait(runs: list[dict], which: str) -> str:
 
 def targets() -> str:
     """What was to be reached, and what each machine has measured."""
-    judged = [{(it.workload, it.target): it for it in judge(folder)} for folder in machines()]
-    lines = [f"| workload | target | {' | '.join(machine(folder) for folder in machines())} |", f"|---|---|{'---|' * len(judged)}"]
+    judged = [{(it.workload, it.target): it for it in judge(machine)} for machine in machines()]
+    lines = [f"| workload | target | {' | '.join(name_of(machine) for machine in machines())} |", f"|---|---|{'---|' * len(judged)}"]
     for workload, target in dict.fromkeys(key for found in judged for key in found):
         told = [answer(found.get((workload, target))) for found in judged]
         lines.append(f"| `{workload}` | {target} | {' | '.join(told)} |")
     return "\n".join(lines)
 
 
-def judge(folder: Path) -> list[Verdict]:
-    python, memory = load_overhead(folder), load_memory(folder)
-    return verdicts(list(load(folder))) + (python.verdicts() if python else []) + (memory.verdicts() if memory else [])
+def judge(machine: Path) -> list[Verdict]:
+    python, memory = load_overhead(machine), load_memory(machine)
+    return verdicts(list(load(machine))) + (python.verdicts() if python else []) + (memory.verdicts() if memory else [])
 
 
 def answer(verdict: Optional[Verdict]) -> str:
