@@ -231,6 +231,13 @@ impl Connection {
         }
     }
 
+    /// True when SQLite holds the write lock of the database of this name.
+    pub fn writes_schema(&self, schema: &str) -> bool {
+        let Ok(schema) = CString::new(schema) else { return false };
+        // SAFETY: the connection is open, and the name outlives the call.
+        unsafe { ffi::sqlite3_txn_state(self.raw(), schema.as_ptr()) == ffi::SQLITE_TXN_WRITE }
+    }
+
     /// True when SQLite holds the write lock of some database, an attached or a temporary one included.
     pub fn writes(&self) -> bool {
         // SAFETY: the connection is open; null stands for all of its databases.

@@ -331,14 +331,21 @@ impl Connection {
                 "this transaction only reads; end it, and begin another one to write",
             ));
         }
-        if self.checkpoints_before_snapshot(prepared) {
-            self.checkpoint_before_snapshot(prepared, values)
+        let done = if self.checkpoints(prepared) {
+            self.checkpoint(prepared, values)
         } else if self.optimistic.is_some() {
             self.notice_names(&prepared.facts);
             self.carry_out_speculatively(prepared, values)
         } else {
             self.carry_out_here(prepared, values)
+        };
+        if let Err(error) = &done
+            && prepared.facts.changes_rows()
+            && (error.is_timeout() || error.is_stale_snapshot())
+        {
+            self.count_refused();
         }
+        done
     }
 
     /// Executes a statement outside a transaction, in one that holds its turn, or in a speculative transaction if it leaves

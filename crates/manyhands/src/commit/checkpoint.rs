@@ -44,12 +44,35 @@ pub(crate) struct Checkpointer {
     copying_is_due: AtomicBool,
     /// The last time that was done a reader held something back: the leader finds out what.
     copying_was_starved: AtomicBool,
+    /// How many connections of this process execute a checkpoint of the application, which may wait for readers.
+    asked: Arc<AtomicU32>,
     /// For that: the executor is in use by the next leader.
     connection: Mutex<Option<Connection>>,
     last_error: Mutex<Option<String>>,
 }
 
+/// A checkpoint of the application, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Asked(Arc<AtomicU32>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Checkpointer {
+    /// The application checkpoints: who waits with a snapshot gives way.
+    pub(crate) fn ask(&self) -> Asked {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Asked(Arc::clone(&self.asked))
+    }
+
+    /// True while the application checkpoints, in this process.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != 0
+    }
+
     /// Checkpoints through `connection` if the WAL, of `frames`, is due. Where `others` wait, only if that is
     /// short; otherwise [`Checkpointer::copy_beside`] is due. Only for the leader, outside a transaction.
     pub(crate) fn after_commit(

@@ -196,7 +196,8 @@ impl QueueClient<'_> {
             impatient = waited != Waited::Changed && queue.progress() == progress;
             if impatient && self.gives_way {
                 // One that is short is over at the second look.
-                let checkpoints = self.file.lock_holder(CHECKPOINT_LOCK_BYTE).is_some();
+                let checkpoints = self.file.checkpoint.is_asked()
+                    || self.file.lock_holder(CHECKPOINT_LOCK_BYTE).is_some();
                 checkpoints_seen = if checkpoints { checkpoints_seen + 1 } else { 0 };
             }
             if impatient

@@ -76,6 +76,21 @@ impl Turns {
         self.held.iter().any(|(_, lead)| lead.next(None).is_some())
     }
 
+    /// The files that they are of.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> {
+        self.held.iter().map(|(id, _)| *id)
+    }
+
+    /// Gives back that of one file. `main` is the main database.
+    pub(crate) fn release_one(&mut self, file: FileId, main: Option<&DatabaseFile>) {
+        let place = self.files().position(|id| id == file);
+        if let Some(place) = place {
+            let last = self.held.len() - 1;
+            self.held.swap(place, last);
+            self.release_after(last, main);
+        }
+    }
+
     /// Gives back those that were taken after the first `kept`. `main` is the main database.
     pub(crate) fn release_after(&mut self, kept: usize, main: Option<&DatabaseFile>) {
         for (id, lead) in self.held.split_off(kept) {

@@ -38,6 +38,8 @@ impl Connection {
             self.session().compiler.several_schemas.store(true, Ordering::Relaxed);
         }
         if facts.attaches {
+            // BEGIN IMMEDIATE locks the databases that were there when it was compiled.
+            self.session_mut().statements.clear();
             self.attached = self.find_attached()?;
             self.forget_levels_of_detached()?;
         }

@@ -10,14 +10,14 @@
 //!
 //! * Who only reads waits for nobody, and nobody waits for it.
 //! * The first write after a read takes the turn. If what was read is no longer so, it gets what SQLite would have
-//!   given it at once, `SQLITE_BUSY_SNAPSHOT`, and the transaction can only be ended. So that this stays rare, a
+//!   given it at once, `SQLITE_BUSY_SNAPSHOT`, and the transaction can only read on, or be ended. So that this stays rare, a
 //!   transaction takes its turn before it reads where those like it have written before (`transaction/prediction.rs`).
 //! * An INSERT, UPDATE or DELETE is *deferred* if it can fail only with the system (`statement/infallible.rs`), and if the connection's
 //!   owner asks for counts and ids by [`Connection::changes_of`] and [`Connection::last_insert_rowid_of`]: these take
 //!   the turn first. The leader that executes it chooses its id, so ids become visible in their order.
-//! * Who waits for its turn holds no snapshot: a checkpoint that waits for the snapshot keeps the turn from coming.
-//!   Without it the transaction is *detached*: its log says what it has seen, and whatever comes next takes the turn first,
-//!   and looks whether that is still so.
+//! * Who waits for its turn gives its snapshot up when somebody checkpoints: a checkpoint that waits for the snapshot keeps the
+//!   turn from coming. Without it the transaction is *detached*: its log says what it has seen, and if the turn does not
+//!   come, whatever comes next takes the turn first, and looks whether that is still so.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -96,6 +96,8 @@ impl Connection {
         match optimistic.needs(prepared) {
             Needs::Nothing => Ok(()),
             Needs::Prediction => self.take_predicted_turn(prepared),
+            // It fails at once.
+            Needs::Turn if self.refuses_as_query_only(prepared)? => Ok(()),
             Needs::Turn => self.escalate_first(),
         }
     }
@@ -111,6 +113,9 @@ impl Connection {
         let end = Instant::now() + limits::FIRST_WAIT_MAX.min(self.settings.timeout);
         loop {
             match step.predict(&optimistic.queue) {
+                Prediction::Writes if self.connection_local && self.is_query_only()? => {
+                    return Ok(());
+                }
                 Prediction::Writes => return self.escalate_early(),
                 // All of those that begin at once would fail, but one.
                 Prediction::Unknown if Instant::now() < end && !self.interrupt.is_asked() => {
@@ -141,7 +146,24 @@ impl Connection {
         Some(Outcome { rows: Vec::new(), tally })
     }
 
-    /// What was deferred is about to be undone, and has been counted if it had been executed: in a speculative one nobody else sees
+    /// A write was refused before it was executed. To SQLite it is a statement that has changed no row.
+    pub(crate) fn count_refused(&mut self) {
+        let changes = self.counts().changes;
+        self.session().counters.ran_elsewhere(0, 0, self.sqlite().total_changes());
+        if let Some(optimistic) =
+            self.optimistic.as_mut().filter(|it| it.only_reads() && changes != 0)
+        {
+            // Where the log is executed again, it counts from there.
+            if optimistic.log.entries().iter().all(|it| it.reads_only.is_some() || it.is_savepoint)
+            {
+                optimistic.before.changes = 0;
+            } else {
+                optimistic.forget_log();
+            }
+        }
+    }
+
+    /// What was deferred is about to be undone, and has been counted if it had been executed: on a fork nobody else sees
     /// that. What fails there has counted nothing.
     pub(crate) fn count_deferred(&mut self) {
         let counts = self.optimistic.as_ref().is_some_and(|it| it.deferred() > 0 && !it.detached);
@@ -177,6 +199,7 @@ impl Connection {
         self.defers_writes
             && prepared.columns.is_empty()
             && optimistic.stale.is_none()
+            && optimistic.schema.is_none()
             // It has done nothing else.
             && deferred == log.entries().iter().filter(|it| !it.says_nothing()).count()
             && !optimistic.incomplete
@@ -191,7 +214,7 @@ impl Connection {
     /// See [`Connection::escalate_first`].
     pub(crate) fn show_unlogged(&mut self) -> Result<(), Error> {
         match &mut self.optimistic {
-            Some(it) if it.auto && !it.detached && it.deferred() == 0 => it.forget_log(),
+            Some(it) if it.only_reads() => it.forget_log(),
             Some(_) => self.escalate_first()?,
             None => {}
         }
@@ -279,7 +302,7 @@ impl Optimistic {
         if facts.schema || facts.silent || facts.writes.iter().any(|it| it != "temp") {
             return Needs::Turn;
         }
-        match facts.touches_tables() {
+        match facts.touches_tables() && self.stale.is_none() {
             true if planted("readers-take-turns") => Needs::Turn,
             true => Needs::Prediction,
             false => Needs::Nothing,

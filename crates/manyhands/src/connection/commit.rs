@@ -35,7 +35,8 @@ impl Connection {
         self.drain_cursors()?;
         if let Some(optimistic) = &self.optimistic
             && let Some(read) = &optimistic.stale
-            && (optimistic.deferred_writes.is_some() || optimistic.is_to_be_executed())
+            && (optimistic.deferred_writes.is_some()
+                || optimistic.detached && optimistic.is_to_be_executed())
         {
             return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
         }

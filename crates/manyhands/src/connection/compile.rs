@@ -7,6 +7,7 @@ use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::connection::nothing_to_do::may_have_nothing_to_do;
 use crate::connection::own_answers::has_own_answer;
 use crate::connection::speculative::is_begin_concurrent;
 use crate::connection::synchronous::is_synchronous;
@@ -14,6 +15,7 @@ use crate::error::ErrorKind;
 use crate::params::Given;
 use crate::session::schema::READS_SCHEMA;
 use crate::statement::prepared::{Prepared, Spared, Uses};
+use crate::statement::rewrite;
 use crate::statement::routing::{Route, is_nothing};
 
 /// A compiled statement, with a value for each of its parameters.
@@ -207,9 +209,9 @@ impl Connection {
     ) -> Result<(Option<Box<Prepared>>, usize), Error> {
         let compiled = self.compile_for_known_schema(sql);
         let has_failed = self.file.is_some() && compiled.as_ref().is_err_and(does_not_compile);
-        // SQLite has compiled it with the schema that it read last: others may have made what is missing, or dropped what is in the
-        // way.
-        if has_failed && !self.would_begin_own_snapshot() && self.has_newer_schema()? {
+        // SQLite has compiled it with the schema that it read last: others may have made what it misses, or dropped
+        // what is in its way.
+        if has_failed && !self.would_begin_snapshot() && self.has_newer_schema()? {
             return self.compile_for_known_schema(sql);
         }
         compiled
@@ -221,6 +223,12 @@ impl Connection {
         is_own && self.sqlite().transaction() == sqlite::Transaction::None
     }
 
+    /// The same of one that SQLite alone would begin later, too.
+    fn would_begin_snapshot(&self) -> bool {
+        self.would_begin_own_snapshot()
+            || self.is_in_auto_mode() && self.sqlite().transaction() == sqlite::Transaction::None
+    }
+
     /// Whether the schema has changed since SQLite read it; it has been read again then. A transaction that has no
     /// snapshot takes it, and keeps to that schema.
     pub(crate) fn has_newer_schema(&self) -> Result<bool, Error> {
@@ -228,7 +236,14 @@ impl Connection {
         let newer = || {
             let mut read = self.sqlite().prepare_one(READS_SCHEMA)?;
             read.step()?;
-            Ok(read.recompilations() > 0)
+            let mut is_newer = read.recompilations() > 0;
+            for schema in self.attached.keys() {
+                let sql = format!("SELECT 1 FROM {}.sqlite_schema LIMIT 1", rewrite::quote(schema));
+                let mut read = self.sqlite().prepare_one(&sql)?;
+                read.step()?;
+                is_newer |= read.recompilations() > 0;
+            }
+            Ok(is_newer)
         };
         newer().map_err(|error| self.describe(error))
     }
@@ -282,6 +297,7 @@ impl Connection {
             && !is_synchronous(&prepared.facts)
             && !has_own_answer(&prepared.facts)
             && !is_nothing(&prepared.facts)
+            && !may_have_nothing_to_do(&prepared.facts)
             && !prepared.facts.pragma_of_no_file
         {
             self.session_mut().statements.put_back(prepared);

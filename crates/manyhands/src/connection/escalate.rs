@@ -1,14 +1,15 @@
 //! A transaction moves to its turn in the queue: from there on it runs as SQLite alone would have it, and cannot conflict.
 //!
 //! A speculative transaction on whose snapshot nobody has committed, where nobody waits, goes on *in place*, on that snapshot. Otherwise
-//! the transaction leaves the snapshot, before it waits: a checkpoint that waits for that would keep the turn from coming. Then it
-//! executes its log again (`local_replay.rs`), and compares.
+//! the transaction leaves the snapshot, and executes its log again (`local_replay.rs`), and compares. A speculative one leaves it before it
+//! waits: a checkpoint that waits for that would keep the turn from coming. One of mode Auto waits with the snapshot, as long as
+//! nobody checkpoints, and leaves it when it is known that all is still so: who waits in vain, or comes too late, reads on.
 //!
 //! A transaction whose turn does not come in time goes on *detached*: it is open and has no snapshot, and its log says
 //! what it is. Whatever it does next moves it to its turn first.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use manyhands_queue::{Deadline, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
@@ -23,7 +24,18 @@ use crate::connection::speculative::Optimistic;
 use crate::error::ErrorKind;
 use crate::limits;
 use crate::statement::fingerprint::Fingerprint;
+use crate::statement::observe::Shown;
 use crate::statement::tables::TableSet;
+
+/// What came of a look at what a transaction has read.
+#[derive(Debug, PartialEq, Eq)]
+enum Compared {
+    Same,
+    /// The statement with this index shows something else, or the schema is another one.
+    Changed(Option<(usize, Box<Shown>)>),
+    /// It cannot be found out without leaving the snapshot.
+    Unknown,
+}
 
 impl Connection {
     /// Moves the transaction to its turn. With `as_it_is` the speculative transaction holds what its log says, and no more: then it can be
@@ -33,7 +45,7 @@ impl Connection {
     /// The turn did not come before the deadline, or something that the caller saw is no longer so. The
     /// transaction is rolled back then.
     pub(crate) fn escalate(&mut self, as_it_is: bool) -> Result<(), Error> {
-        let escalated = self.escalate_with(as_it_is);
+        let escalated = self.escalate_with(as_it_is, false);
         if escalated.is_err() {
             self.roll_back_quietly();
         }
@@ -46,7 +58,7 @@ impl Connection {
     /// When the turn did not come before the deadline, the transaction stays open, as in SQLite: who
     /// tries again would otherwise do so outside of it. So it does in mode Auto when what it has read is no longer so.
     pub(crate) fn escalate_first(&mut self) -> Result<(), Error> {
-        self.escalate_with(true)
+        self.escalate_with(true, false)
     }
 
     /// The same for a transaction that only reads until now, and will probably write: if the turn does not come, or not
@@ -56,7 +68,7 @@ impl Connection {
     /// Interrupted.
     pub(crate) fn escalate_early(&mut self) -> Result<(), Error> {
         let Some(optimistic) = &self.optimistic else { return Ok(()) };
-        let has_read = !optimistic.log.entries().is_empty();
+        let has_read = optimistic.has_seen();
         let calls = optimistic.log.entries().iter().any(|it| it.calls_application);
         // It could not go on reading if the turn did not come, or with another snapshot.
         let others = || self.file.as_ref().is_some_and(|it| it.has_external_connections());
@@ -74,20 +86,21 @@ impl Connection {
                 waited => waited?,
             }
             // Without the snapshot it could not go on reading.
-            if !self.is_as_it_was() && !self.would_see_the_same() {
+            if self.compare_in_turn() != Compared::Same {
                 self.release_turns();
                 return Ok(());
             }
         }
         // Not in place: until it writes, SQLite would let other programs commit.
-        match self.escalate_with(false) {
+        match self.escalate_with(false, true) {
             Err(error) if !has_read && error.is_timeout() => Ok(()),
             escalated => escalated,
         }
     }
 
-    fn escalate_with(&mut self, as_it_is: bool) -> Result<(), Error> {
-        let escalated = self.move_to_turn(as_it_is);
+    /// `compared` says that all is known to be as the transaction has read it.
+    fn escalate_with(&mut self, as_it_is: bool, compared: bool) -> Result<(), Error> {
+        let escalated = self.move_to_turn(as_it_is, compared);
         // A transaction that could not be rolled back keeps its turn until it ends.
         if escalated.is_err() && (self.optimistic.is_some() || self.sqlite().is_autocommit()) {
             self.release_turns();
@@ -95,7 +108,7 @@ impl Connection {
         escalated
     }
 
-    fn move_to_turn(&mut self, as_it_is: bool) -> Result<(), Error> {
+    fn move_to_turn(&mut self, as_it_is: bool, compared: bool) -> Result<(), Error> {
         if let Some(read) = self.optimistic.as_ref().and_then(|it| it.stale.as_ref()) {
             return Err(Error::new(ErrorKind::StaleSnapshot(Arc::clone(read))));
         }
@@ -115,6 +128,14 @@ impl Connection {
             return self.go_on_in_place_or_not();
         }
         drained?;
+        let end = Instant::now() + self.settings.timeout;
+        let is_attached = self.optimistic.as_ref().is_some_and(|it| it.auto && !it.detached);
+        if is_attached && self.sqlite().speculation_status().snapshot.is_none() {
+            // It keeps nobody from anything.
+            self.hold_all(None)?;
+        } else if !compared && self.may_wait_with_snapshot() {
+            self.take_turn_with_snapshot(end)?;
+        }
         self.cursors.see_what_waits();
         // A detached one has left the snapshot that it has read.
         let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
@@ -123,11 +144,16 @@ impl Connection {
         if planted("wait-with-a-snapshot") {
             self.sqlite().execute("BEGIN; SELECT 1 FROM sqlite_schema")?;
         }
-        if self.turns.is_empty()
-            && let Err(error) = self.hold_all(None)
-        {
-            self.resume(optimistic);
-            return Err(error);
+        if self.turns.is_empty() {
+            // What it has waited already counts.
+            let timeout = self.settings.timeout;
+            self.settings.timeout = end.saturating_duration_since(Instant::now());
+            let held = self.hold_all(None);
+            self.settings.timeout = timeout;
+            if let Err(error) = held {
+                self.resume(optimistic);
+                return Err(error);
+            }
         }
         if planted("wait-with-a-snapshot") {
             self.roll_back_here();
@@ -139,15 +165,54 @@ impl Connection {
         Ok(())
     }
 
+    /// True for a transaction of mode Auto that has shown something of the database, on the snapshot that it has.
+    fn may_wait_with_snapshot(&self) -> bool {
+        self.optimistic.as_ref().is_some_and(|it| it.only_reads() && it.has_seen())
+            && self.sqlite().speculation_status().snapshot.is_some()
+            && !planted("wait-with-a-snapshot")
+    }
+
+    /// Waits for the turn with the snapshot in hand, and looks in the turn whether all that was read is still so: whoever waits
+    /// in vain, or comes too late, goes on reading as before. Returns without the turn where a checkpoint wants the
+    /// snapshot meanwhile.
+    ///
+    /// # Errors
+    /// The turn did not come; what was read is no longer so.
+    fn take_turn_with_snapshot(&mut self, end: Instant) -> Result<(), Error> {
+        if self.turns.is_empty() {
+            match self.wait_with_snapshot(self.settings.timeout) {
+                Err(error) if error.is_timeout() && Instant::now() < end => return Ok(()),
+                waited => waited?,
+            }
+        }
+        let has_rows_of_its_own = self.optimistic.as_ref().is_some_and(|it| it.is_to_be_executed());
+        match self.compare_in_turn() {
+            Compared::Same => Ok(()),
+            Compared::Unknown if !has_rows_of_its_own => Ok(()),
+            // In temporary tables, which would be gone if it had changed.
+            Compared::Unknown => self.stay_behind(None),
+            Compared::Changed(changed) => self.stay_behind(changed),
+        }
+    }
+
+    /// What it has read is no longer so: it stays on its snapshot, where it can read on, and can write no more.
+    fn stay_behind(&mut self, changed: Option<(usize, Box<Shown>)>) -> Result<(), Error> {
+        let Some(optimistic) = self.optimistic.take() else { return Ok(()) };
+        let error = match changed {
+            Some((index, now)) => self.conflict(&optimistic, index, &now),
+            None => Error::new(ErrorKind::StaleSnapshot(Arc::default())),
+        };
+        let mut optimistic = self.learn_from(optimistic, &error);
+        optimistic.forget_log();
+        self.optimistic = Some(optimistic);
+        Err(error)
+    }
+
     /// The same for a transaction of mode Auto whose log does not say all: it never leaves its snapshot, and SQLite itself
     /// tells whether it can write on it.
     fn go_on_in_place_or_not(&mut self) -> Result<(), Error> {
         if self.turns.is_empty() {
-            if self.attached.is_empty() {
-                self.wait_with_snapshot(self.settings.timeout)?;
-            } else {
-                self.hold_all(None)?;
-            }
+            self.wait_with_snapshot(self.settings.timeout)?;
         }
         let fork = self.sqlite().speculation_status();
         let detached = self.optimistic.as_ref().is_some_and(|it| it.detached);
@@ -189,12 +254,20 @@ impl Connection {
         optimistic: Box<Optimistic>,
         snapshot: Option<&WalIndexHeader>,
     ) -> Result<Box<Optimistic>, Error> {
+        let counts = self.counts_here();
         let error = match self.begin_and_replay(&optimistic, snapshot) {
-            Ok(()) => return Ok(optimistic),
+            Ok(()) => {
+                if optimistic.auto && optimistic.deferred() == 0 {
+                    self.continue_session(counts);
+                }
+                return Ok(optimistic);
+            }
             Err(error) => error,
         };
         if optimistic.auto {
             self.end_as_stale(optimistic, &error);
+            // What was executed again has counted.
+            self.continue_session(counts);
         } else {
             self.roll_back_quietly();
         }
@@ -217,7 +290,7 @@ impl Connection {
 
     /// The transaction goes on without a snapshot, as its log says. Nothing is left of it when that fails.
     pub(crate) fn resume(&mut self, mut optimistic: Box<Optimistic>) {
-        optimistic.detached = optimistic.incomplete || !optimistic.log.entries().is_empty();
+        optimistic.detached = optimistic.incomplete || optimistic.has_seen();
         let begun = self.begin_again();
         self.sqlite().arm_speculation(true);
         self.optimistic = Some(optimistic);
@@ -248,36 +321,62 @@ impl Connection {
             return true;
         }
         let by_others = self.written_since(fork.snapshot.as_ref(), fork.live.as_ref());
+        if optimistic.schema.is_some() && by_others == TableSet::ALL {
+            return false;
+        }
         let mut entries = optimistic.log.entries().iter();
         let is_spared = |reads: TableSet| !reads.meets(by_others);
-        entries
-            .all(|entry| entry.is_savepoint || entry.spared_if_unchanged().is_some_and(is_spared))
+        entries.all(|entry| {
+            // It has written temporary tables.
+            let wrote = !entry.changes_nothing && is_spared(entry.touches.reads);
+            entry.is_savepoint || wrote || entry.spared_if_unchanged().is_some_and(is_spared)
+        })
     }
 
-    /// Has the process's executor read again what the transaction has read, in the turn that this one holds. False where
-    /// something else shows, and where that cannot be found out so.
-    fn would_see_the_same(&mut self) -> bool {
+    /// Whether all that the transaction has read is still so, in the turn that it holds.
+    fn compare_in_turn(&mut self) -> Compared {
+        // Of attached databases nothing is known.
+        let reads_elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
+        if self.is_as_it_was() && (self.attached.is_empty() || !reads_elsewhere) {
+            Compared::Same
+        } else {
+            self.read_again_elsewhere()
+        }
+    }
+
+    /// The same by the process's executor, which reads it again.
+    fn read_again_elsewhere(&mut self) -> Compared {
         self.cursors.see_what_waits();
         let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
-            return false;
+            return Compared::Unknown;
         };
         let snapshot = self.sqlite().speculation_status().snapshot;
-        let Some(snapshot) = snapshot.filter(|_| !optimistic.replays_locally) else { return false };
+        let Some(snapshot) = snapshot.filter(|_| !optimistic.replays_locally) else {
+            return Compared::Unknown;
+        };
         let mut request = Vec::new();
         let encoded =
             request::encode(&optimistic.request(self.session_settings, &snapshot), &mut request);
         if encoded.is_none() || !self.may_travel() {
-            return false;
+            return Compared::Unknown;
         }
         let queue = file.queue();
-        let Ok(mut guard) = file.executor(&queue) else { return false };
+        let Ok(mut guard) = file.executor(&queue) else { return Compared::Unknown };
         let executor = guard.get();
         let begun = executor
             .adopt(self.session_settings)
             .and_then(|()| executor.begin(Deadline::after(Duration::ZERO)));
         if begun.is_err() {
             // Another program writes at this moment.
-            return false;
+            return Compared::Unknown;
+        }
+        let schema = optimistic.schema;
+        if schema.is_some() && schema != executor.session.schema_number() {
+            let undone = executor.rollback();
+            if undone.is_err() {
+                guard.discard();
+            }
+            return Compared::Changed(None);
         }
         let now = executor.before().copied();
         let since =
@@ -288,22 +387,23 @@ impl Connection {
         if undone.is_err() {
             guard.discard();
         }
-        let answer = request::decode_answer(&answer).filter(|_| executed == Executed::Answered);
-        matches!(answer, Some(Answer::Replayed(_)))
+        match request::decode_answer(&answer).filter(|_| executed == Executed::Answered) {
+            Some(Answer::Replayed(_)) => Compared::Same,
+            Some(Answer::Conflict { statement, now }) => {
+                Compared::Changed(Some((statement, Box::new(now))))
+            }
+            _ => Compared::Unknown,
+        }
     }
 
-    /// Waits for the turn with a snapshot in hand, for a short time, and no longer when somebody checkpoints, who may wait
-    /// for that snapshot.
+    /// Waits for the turns with a snapshot in hand, and no longer when somebody checkpoints, who may wait for that
+    /// snapshot.
     ///
     /// # Errors
-    /// The turn has not come. Interrupted.
+    /// A turn has not come. Interrupted.
     fn wait_with_snapshot(&mut self, time_max: Duration) -> Result<(), Error> {
-        let Some(file) = self.file.clone() else { return Ok(()) };
-        let client = self.client(&file);
         let deadline = Deadline::after(time_max.min(self.settings.timeout));
-        let client = QueueClient { deadline, gives_way: true, ..client };
-        let lead = client.take_turn()?;
-        self.hold(lead)
+        self.hold_all_by(|client| QueueClient { deadline, gives_way: true, ..client })
     }
 
     /// The transaction goes on in the turn that it holds, with what it has written, and writes what it has deferred.

@@ -12,6 +12,7 @@ use crate::commit::recent;
 use crate::commit::replay::Taint;
 use crate::connection::Connection;
 use crate::connection::speculative::Optimistic;
+use crate::error::ErrorKind;
 use crate::row::{Counted, Outcome};
 use crate::statement::observe::{self, Observed, Seen, Shown};
 use crate::statement::prepared::Prepared;
@@ -30,6 +31,9 @@ impl Connection {
         self.begin_with_lock(Connection::step)?;
         if optimistic.defers_foreign_keys {
             self.sqlite().execute("PRAGMA defer_foreign_keys = ON")?;
+        }
+        if optimistic.schema.is_some() && optimistic.schema != self.schema_number() {
+            return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
         }
         let now = self.sqlite().wal_index();
         let by_others = self.written_since(snapshot, now.as_ref());
@@ -92,12 +96,14 @@ impl Connection {
             return Ok(Some(Shown::default()));
         }
         let auto = optimistic.auto;
-        // The application's authorizer allowed what the application wrote, and nothing else.
+        // Nobody was told what comes of it: its error is news.
+        let is_news = auto && optimistic.deferred() > 0;
+        // The application allowed what it wrote, and nothing else.
         let hooks = Arc::clone(&self.session().compiler.hooks);
         let mut prepared = match hooks.ask(|| self.take_prepared(&entry.sql)) {
             // Without a code: the text did not compile then, and is now the beginning of a script that does.
             Err(error)
-                if (!auto || entry.seen().error.is_some())
+                if (!is_news || entry.seen().error.is_some())
                     && error.code().is_none_or(sqlite::Code::is_result) =>
             {
                 let seen = Seen { error: error.code().map(|code| code.0), ..Seen::default() };
@@ -136,7 +142,8 @@ impl Connection {
             return Ok(Some(Shown { seen: Seen { error, ..Seen::default() }, ..Shown::default() }));
         }
         let shows_the_same = watched.seen == *entry.seen() && !self.sqlite().is_autocommit();
-        let is_unseen = |error: &sqlite::Error| !error.code.is_result() || auto && !shows_the_same;
+        let is_unseen =
+            |error: &sqlite::Error| !error.code.is_result() || is_news && !shows_the_same;
         if let Some(error) = watched.error.filter(is_unseen) {
             return Err(self.describe(error));
         }

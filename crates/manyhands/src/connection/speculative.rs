@@ -18,8 +18,8 @@ use crate::error::StaleRead;
 use crate::row::{Outcome, Tally};
 use crate::session::cursor_state::CursorState;
 use crate::statement::observe::{Observer, Seen};
-use crate::statement::prepared::{self, Prepared};
-use crate::statement::routing::{self, InSpeculation, TransactionStatement};
+use crate::statement::prepared::{self, Prepared, Spared};
+use crate::statement::routing::{self, InSpeculation, Route, TransactionStatement};
 use crate::transaction::log::{Entry, Log, ShownRows};
 
 /// The open transaction of a connection, while it is speculative.
@@ -36,6 +36,8 @@ pub(crate) struct Optimistic {
     pub(crate) stale: Option<Arc<StaleRead>>,
     /// Its log does not say all that was seen: it can continue on its own snapshot only.
     pub(crate) incomplete: bool,
+    /// The number of the schema, if it was told that something is there, or is not.
+    pub(crate) schema: Option<i64>,
     /// Only this connection can replay the log.
     pub(crate) replays_locally: bool,
     /// Something of an attached database was read.
@@ -61,6 +63,7 @@ impl Connection {
             detached: false,
             stale: None,
             incomplete: false,
+            schema: None,
             replays_locally: self.connection_local,
             reads_elsewhere: false,
             defers_foreign_keys: self.connection_local && self.defers_foreign_keys(),
@@ -160,6 +163,16 @@ impl Connection {
                     // What did not compile before may mean something then.
                     self.before_change()?;
                 }
+                let outcome = self.carry_out_here(prepared, values)?;
+                if routing::is_nothing(&prepared.facts) {
+                    self.note_nothing_to_do();
+                }
+                Ok(outcome)
+            }
+            InSpeculation::InTurn if prepared.route == Route::Setting && self.only_reads_yet() => {
+                self.set_while_reading(prepared, values)
+            }
+            InSpeculation::InTurn if self.refuses_as_query_only(prepared)? => {
                 self.carry_out_here(prepared, values)
             }
             InSpeculation::InTurn => {
@@ -174,6 +187,38 @@ impl Connection {
                 self.carry_out_here(prepared, values)
             }
         }
+    }
+
+    /// True in a transaction of mode Auto that is on its snapshot, and has written nothing; and in one that never will.
+    fn only_reads_yet(&self) -> bool {
+        self.optimistic.as_ref().is_some_and(|it| it.only_reads() || it.auto && it.stale.is_some())
+    }
+
+    /// Changes a setting in a transaction of mode Auto that only reads until now: it holds nothing for that.
+    fn set_while_reading(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        let is_stale = self.optimistic.as_ref().is_some_and(|it| it.stale.is_some());
+        if routing::changes_reads(&prepared.facts) && !is_stale {
+            // What was read would not show the same again.
+            self.show_unlogged()?;
+        }
+        // SQLite applies it when it compiles it.
+        let compiled =
+            self.session().compiler.compile(self.sqlite(), &prepared.sql, Spared::Refused);
+        if let (Some(again), _) = compiled.map_err(|error| self.describe(error))? {
+            *prepared = *again;
+        }
+        let outcome = self.carry_out_here(prepared, values)?;
+        let defers_foreign_keys = self.defers_foreign_keys();
+        let particular = self.connection_local;
+        if let Some(optimistic) = &mut self.optimistic {
+            optimistic.replays_locally |= particular;
+            optimistic.defers_foreign_keys = defers_foreign_keys;
+        }
+        Ok(outcome)
     }
 
     /// The same, and only this connection can replay it.
@@ -202,7 +247,8 @@ impl Connection {
             connection.step(prepared, values)
         };
         let mut result = run(self, prepared);
-        let goes_on = !self.sqlite().is_autocommit();
+        // In mode Auto SQLite begins the snapshot, with the first statement that reads.
+        let goes_on = !self.sqlite().is_autocommit() && !self.is_in_auto_mode();
         if result.is_err() && goes_on && self.sqlite().transaction() == Transaction::None {
             // It failed without a snapshot, for an older schema: its caller must see what the transaction's snapshot shows.
             self.has_newer_schema()?;
@@ -319,7 +365,8 @@ impl Connection {
         optimistic.replays_locally = true;
         let (seen, sample) = Observer::default().fail(code);
         // With its values: where it is executed again, it may have been compiled meanwhile.
-        optimistic.log.push(Entry::new(sql.into(), ShownRows::All(seen)), values, &sample);
+        let entry = Entry::new(sql.into(), ShownRows::All(seen));
+        optimistic.log.push(Entry { changes_nothing: true, ..entry }, values, &sample);
     }
 
     /// A cursor was opened: what it will have shown by the commit is seen.
@@ -398,6 +445,16 @@ impl Optimistic {
     pub(crate) fn is_to_be_executed(&self) -> bool {
         let writes = |it: &Entry| !it.changes_nothing && !it.is_savepoint;
         self.deferred_writes.is_none() && self.log.entries().iter().any(writes)
+    }
+
+    /// True on its snapshot, in mode Auto, with nothing deferred.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.auto && !self.detached && self.deferred() == 0
+    }
+
+    /// True when it has seen, or done, anything that its log says.
+    pub(crate) fn has_seen(&self) -> bool {
+        !self.log.entries().is_empty() || self.schema.is_some()
     }
 
     /// What was seen cannot be compared any more.

@@ -9,14 +9,16 @@ use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
 use crate::commit::external_writers::{lock_ahead, yield_to_external_writers};
-use crate::commit::file::DatabaseFile;
+use crate::commit::file::{DatabaseFile, FileId};
+use crate::commit::queue_client::QueueClient;
 use crate::commit::recent;
 use crate::commit::registry::FileHandle;
 use crate::connection::Connection;
+use crate::connection::checkpoint::is_checkpoint;
 use crate::limits;
 use crate::row::{Outcome, Row, Tally};
 use crate::statement::prepared::{self, Prepared};
-use crate::statement::routing::Facts;
+use crate::statement::routing::Route;
 use crate::statement::rowid::{GivenIds, Recorded, Rewriting};
 use crate::statement::tables::{TableSet, has_sequence};
 
@@ -27,10 +29,12 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        self.take_turns(&prepared.facts)?;
+        self.take_turns(prepared)?;
         self.note_holder(prepared);
         self.know_tables(prepared);
-        self.path.wrote |= prepared.facts.transaction.is_none() && !self.is_autocommit();
+        // Without the turn it is refused.
+        self.path.wrote |=
+            prepared.facts.transaction.is_none() && !self.is_autocommit() && !self.turns.is_empty();
         let outside = self.sqlite().is_autocommit();
         let before = prepared.facts.silent.then(|| self.schema_number());
         let locks = outside && self.lock_ahead_of_others(prepared);
@@ -43,9 +47,8 @@ impl Connection {
         }
         let is_known = |number: Option<i64>| number.is_some() && number == self.schema_number();
         let changes_schema = prepared.facts.schema || before.is_some_and(|it| !is_known(it));
-        if !outside && result.is_err() && !self.sqlite().writes() {
-            // The snapshot of SQLite's own transaction is too old to write, and stays so while the transaction lasts.
-            self.release_turns();
+        if !outside {
+            self.release_turns_without_lock();
         }
         if outside && prepared.facts.transaction.is_some() && !self.sqlite().is_autocommit() {
             self.conflict = None;
@@ -108,18 +111,39 @@ impl Connection {
         self.turns.hold(file, lead, is_main);
     }
 
+    /// Gives back the turns of the files that the open transaction has not begun to write: there was nothing to do; or the
+    /// snapshot of a transaction that is not speculative is too old, and it will not while it lasts.
+    fn release_turns_without_lock(&mut self) {
+        let writes = |id: FileId| {
+            let main = self.file.as_ref().filter(|it| it.id() == id).map(|_| "main");
+            let attached = self.attached.iter().filter(|(_, it)| it.id() == id);
+            let mut schemas = attached.map(|(schema, _)| schema.as_str()).chain(main);
+            schemas.any(|it| self.sqlite().writes_schema(it))
+        };
+        let unused: Vec<FileId> = self.turns.files().filter(|&id| !writes(id)).collect();
+        unused.into_iter().for_each(|id| self.turns.release_one(id, self.file.as_deref()));
+    }
+
     pub(crate) fn is_query_only(&self) -> Result<bool, sqlite::Error> {
         let _own = self.own_statements();
         Ok(self.sqlite().query_integer("PRAGMA query_only")? != 0)
     }
 
+    /// True for a statement that fails before it asks for a lock, after `PRAGMA query_only = ON`.
+    pub(crate) fn refuses_as_query_only(&self, prepared: &Prepared) -> Result<bool, Error> {
+        let facts = &prepared.facts;
+        let begins = facts.transaction.is_some() && !prepared.compiled.read_only;
+        let sets = || facts.pragma.is_some() && !is_checkpoint(facts);
+        let writes = facts.changes_rows() || facts.schema || begins;
+        Ok(self.connection_local
+            && (writes || prepared.route == Route::Turn && sets())
+            && self.is_query_only()?)
+    }
+
     /// Takes the turns of all files that a statement writes, in one order for all connections.
-    fn take_turns(&mut self, facts: &Facts) -> Result<(), Error> {
-        if self.connection_local
-            && (facts.changes_rows() || facts.schema)
-            && self.is_query_only()?
-        {
-            // It fails before it asks for a lock.
+    fn take_turns(&mut self, prepared: &Prepared) -> Result<(), Error> {
+        let facts = &prepared.facts;
+        if self.refuses_as_query_only(prepared)? {
             return Ok(());
         }
         let held = self.file.as_ref().is_some_and(|file| self.holds(file.id()));
@@ -133,7 +157,7 @@ impl Connection {
         // A statement that names no table (DDL, VACUUM) is about the main database.
         let main = facts.writes.is_empty() || facts.schema || facts.writes.contains("main");
         let files = attached.cloned().chain(self.file.clone().filter(|_| main)).collect();
-        self.take_turns_of(files)
+        self.take_turns_of(files, |client| client)
     }
 
     /// Holds the turns of all files, for BEGIN IMMEDIATE, which locks them all. `lead` is the main database's, if its
@@ -147,25 +171,44 @@ impl Connection {
             // It is taken again: in the one order, the turn of another file may come before it.
             early => drop(early),
         }
-        let files = self.attached.values().cloned().chain(self.file.clone()).collect();
-        self.take_turns_of(files)
+        self.hold_all_by(|client| client)
     }
 
-    fn take_turns_of(&mut self, files: Vec<FileHandle>) -> Result<(), Error> {
+    /// The same, with clients that wait as they are told.
+    ///
+    /// # Errors
+    /// See [`Connection::hold_all`].
+    pub(crate) fn hold_all_by(
+        &mut self,
+        how: impl for<'a> Fn(QueueClient<'a>) -> QueueClient<'a>,
+    ) -> Result<(), Error> {
+        let files = self.attached.values().cloned().chain(self.file.clone()).collect();
+        self.take_turns_of(files, how)
+    }
+
+    fn take_turns_of(
+        &mut self,
+        files: Vec<FileHandle>,
+        how: impl for<'a> Fn(QueueClient<'a>) -> QueueClient<'a>,
+    ) -> Result<(), Error> {
         let held = self.turns.count();
-        let taken = self.take_each_turn(files);
+        let taken = self.take_each_turn(files, how);
         if taken.is_err() {
             self.turns.release_after(held, self.file.as_deref());
         }
         taken
     }
 
-    fn take_each_turn(&mut self, mut files: Vec<FileHandle>) -> Result<(), Error> {
+    fn take_each_turn(
+        &mut self,
+        mut files: Vec<FileHandle>,
+        how: impl for<'a> Fn(QueueClient<'a>) -> QueueClient<'a>,
+    ) -> Result<(), Error> {
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());
         for file in files {
             if !self.holds(file.id()) {
-                let lead = self.client(&file).take_turn()?;
+                let lead = how(self.client(&file)).take_turn()?;
                 self.hold_of(&file, lead);
             }
         }

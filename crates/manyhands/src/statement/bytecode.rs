@@ -113,13 +113,13 @@ impl Bytecode {
         beginning.map(|it| it.p[2])
     }
 
-    /// True when it only begins to read `main`, and ends. SQLite adds an instruction that is never reached to such a
+    /// True when it only begins to read, and ends. SQLite adds an instruction that is never reached to such a
     /// program, so that the statement counts as one that writes (`sqlite3ForceNotReadOnly`).
     pub(crate) fn does_nothing(&self) -> bool {
         self.0.iter().all(|it| match it.name.as_str() {
             "Init" | "Goto" => true,
             "Halt" => it.p[0] == 0,
-            "Transaction" => it.p[0] <= 1 && it.p[1] == 0,
+            "Transaction" => it.p[1] == 0,
             "JournalMode" => it.p[2] == -1,
             _ => false,
         })

@@ -300,6 +300,13 @@ fn changes_no_result(pragma: &str) -> bool {
     matches!(pragma, "foreign_keys" | "busy_timeout" | "wal_autocheckpoint" | "cell_size_check")
 }
 
+/// True for a setting that changes what statements show that only read.
+pub(crate) fn changes_reads(facts: &Facts) -> bool {
+    let reads =
+        ["case_sensitive_like", "reverse_unordered_selects", "writable_schema", "trusted_schema"];
+    matches!(&facts.pragma, Some((name, Some(_))) if reads.contains(&name.as_str()))
+}
+
 /// PRAGMAs about the connection that change what statements do, or how long they wait.
 const SETTINGS: &[&str] = &[
     "foreign_keys",

@@ -20,6 +20,7 @@ mod neighbours;
 mod opening;
 mod permissions;
 mod pragmas;
+mod random_programs;
 mod stage;
 mod surroundings;
 #[cfg(feature = "tokio")]

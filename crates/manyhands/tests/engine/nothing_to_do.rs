@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyhands::{Connection, Database, TransactionMode, params};
 
-use crate::stage::{Stage, connect, execute, number};
+use crate::stage::{SHORT, Stage, connect, execute, number};
 
 const SCHEMA: &str = "
     CREATE TABLE entry (a);
@@ -54,9 +54,15 @@ fn who_has_nothing_to_do_waits_for_nobody() {
 
 #[test]
 fn a_transaction_with_nothing_to_do_waits_for_nobody() {
-    for sql in NOTHING_TO_DO {
-        let (_stage, database) = open(TransactionMode::Auto);
+    for (sql, timeout) in NOTHING_TO_DO.iter().flat_map(|it| [(it, Duration::ZERO), (it, SHORT)]) {
+        let (stage, _database) = open(TransactionMode::Auto);
+        let builder = Database::builder(stage.path()).timeout(timeout);
+        let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
         let (mut writer, mut other) = (connect(&database), connect(&database));
+        // Compiled in a turn, it is not kept for when it has nothing to do.
+        execute(&mut other, "BEGIN IMMEDIATE");
+        execute(&mut other, sql);
+        execute(&mut other, "ROLLBACK");
         execute(&mut writer, "BEGIN IMMEDIATE");
         execute(&mut writer, "INSERT INTO entry VALUES (1)");
         execute(&mut other, "BEGIN");
@@ -90,7 +96,15 @@ fn what_others_have_dropped_is_made() {
 /// Each of two transactions makes its table, if the other one's was not there: one of them must be told.
 #[test]
 fn that_there_was_nothing_to_do_is_seen() {
-    let (_stage, database) = open(TransactionMode::Auto);
+    for timeout in [Duration::ZERO, SHORT] {
+        that_there_was_nothing_to_do_is_seen_within(timeout);
+    }
+}
+
+fn that_there_was_nothing_to_do_is_seen_within(timeout: Duration) {
+    let (stage, _database) = open(TransactionMode::Auto);
+    let builder = Database::builder(stage.path()).timeout(timeout);
+    let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
     let (mut one, mut other) = (connect(&database), connect(&database));
     execute(&mut one, "BEGIN");
     execute(&mut one, "DROP TABLE IF EXISTS of_other");
@@ -99,7 +113,11 @@ fn that_there_was_nothing_to_do_is_seen() {
     execute(&mut one, "CREATE TABLE of_one (a)");
     execute(&mut one, "COMMIT");
     let error = other.execute("CREATE TABLE of_other (a)", params![]).expect_err("is stale");
-    assert_eq!(error.code().map(manyhands::Code::name), Some("SQLITE_BUSY_SNAPSHOT"), "{error}");
+    assert_eq!(
+        error.nearest_code().map(manyhands::Code::name),
+        Some("SQLITE_BUSY_SNAPSHOT"),
+        "{error}"
+    );
     execute(&mut other, "ROLLBACK");
 }
 

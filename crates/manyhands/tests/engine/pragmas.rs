@@ -47,6 +47,75 @@ fn checkpoint_after(begin: &str, mode: TransactionMode, timeout: Duration) {
     assert_eq!(integers(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)"), [0, 0, 0]);
 }
 
+/// A checkpoint failed with LockTimeout beside a writer. A passive one waits for nobody in SQLite, and the others say in their
+/// row that they have waited in vain.
+#[test]
+fn a_checkpoint_waits_as_it_says() {
+    let stage = Stage::without_disk();
+    let mut writer = connect(&stage.database_with_items());
+    execute(&mut writer, INSERT);
+    let builder = Database::builder(stage.path()).timeout(stage::SHORT);
+    let mut connection =
+        connect(&builder.transaction_mode(TransactionMode::Auto).open().expect("opens"));
+    execute(&mut writer, "BEGIN IMMEDIATE");
+    execute(&mut writer, INSERT);
+    for begin in [None, Some("BEGIN")] {
+        begin.into_iter().for_each(|sql| execute(&mut connection, sql));
+        let passive = integers(&mut connection, "PRAGMA wal_checkpoint");
+        assert!(passive[0] == 0 && passive[1] > 0 && passive[1] == passive[2], "{passive:?}");
+        let began = std::time::Instant::now();
+        assert_eq!(integers(&mut connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0], 1);
+        stage::assert_waited(began);
+        assert!(!connection.holds_turn());
+    }
+    assert_eq!(items(&mut connection), 1);
+    stage::refused(
+        connection.query("PRAGMA wal_checkpoint", params![]),
+        &["database table is locked"],
+    );
+    assert!(!connection.holds_turn());
+    execute(&mut writer, "COMMIT");
+}
+
+/// A PRAGMA about the connection took the turn of an open transaction of mode Auto.
+#[test]
+fn a_setting_holds_nothing() {
+    let stage = Stage::without_disk();
+    let mut writer = connect(&stage.database_with_items());
+    let builder = Database::builder(stage.path()).timeout(stage::SHORT);
+    let database = builder.transaction_mode(TransactionMode::Auto).open().expect("opens");
+    for setting in [
+        "PRAGMA query_only = ON",
+        "PRAGMA defer_foreign_keys = ON",
+        "PRAGMA max_page_count = 100000",
+        "PRAGMA recursive_triggers = ON",
+        "PRAGMA case_sensitive_like = ON",
+        "PRAGMA ignore_check_constraints = ON",
+    ] {
+        let mut connection = connect(&database);
+        execute(&mut connection, "BEGIN");
+        let before = items(&mut connection);
+        execute(&mut writer, "BEGIN IMMEDIATE");
+        execute(&mut writer, INSERT);
+        connection.execute(setting, params![]).unwrap_or_else(|it| panic!("{setting}: {it}"));
+        assert!(!connection.holds_turn(), "{setting}");
+        assert_eq!(items(&mut connection), before, "{setting}");
+        if setting.contains("query_only") {
+            stage::refused(connection.execute(INSERT, params![]), &["readonly"]);
+            stage::refused(connection.execute("CREATE TABLE t (a)", params![]), &["readonly"]);
+        }
+        execute(&mut writer, "COMMIT");
+        execute(&mut connection, "COMMIT");
+        if setting.contains("query_only") {
+            // Nor does it ask for a lock first, that another one holds.
+            execute(&mut writer, "BEGIN IMMEDIATE");
+            stage::refused(connection.execute("BEGIN IMMEDIATE", params![]), &["readonly"]);
+            stage::refused(connection.execute("PRAGMA user_version = 5", params![]), &["readonly"]);
+            execute(&mut writer, "COMMIT");
+        }
+    }
+}
+
 /// The modes of a schema that is no file are the connection's own affair, as in SQLite: they were refused.
 #[test]
 fn modes_of_the_temp_schema_and_of_attached_memory() {

@@ -10,7 +10,7 @@ use crate::stage::{Stage, connect};
 
 const PAGE: &str = include_str!("../../../../../docs/isolation.md");
 
-const TESTS: [&str; 16] = [
+const TESTS: [&str; 18] = [
     include_str!("../application.rs"),
     include_str!("../ended_transactions.rs"),
     include_str!("attached.rs"),
@@ -26,7 +26,9 @@ const TESTS: [&str; 16] = [
     include_str!("overlooked_auto.rs"),
     include_str!("replay_exactly.rs"),
     include_str!("untold.rs"),
+    include_str!("../nothing_to_do.rs"),
     include_str!("../pragmas.rs"),
+    include_str!("../random_programs.rs"),
 ];
 
 /// A code span that is a name is that of a test, but for the names of functions that are told of.
@@ -41,6 +43,7 @@ fn the_tests_that_are_named_exist() {
         "journal_mode",
         "locking_mode",
         "data_version",
+        "wal_checkpoint",
         "cache_size",
         "foreign_keys",
         "sqlite_sequence",
