@@ -47,20 +47,36 @@ impl Connection {
 
     /// Allows or forbids to load extensions. They are forbidden by default.
     #[pyo3(signature = (enable, /))]
+    #[expect(
+        unsafe_code,
+        reason = "Python has no word for unsafe: its programs vouch for their extensions"
+    )]
     fn enable_load_extension(&self, py: Python<'_>, enable: bool) -> PyResult<()> {
-        self.call(py, |connection| connection.enable_load_extension(enable))
+        self.call(py, |connection| {
+            if !enable {
+                return connection.disable_load_extension();
+            }
+            // SAFETY: nothing in Python can say that native code is sound. A program that allows extensions, which are
+            // forbidden by default, vouches for what it and its SQL load, as with sqlite3 and with ctypes.
+            unsafe { connection.enable_load_extension() }
+        })
     }
 
     /// Loads an extension: a shared library, which must be allowed before. `entrypoint` is the name of the
     /// function in it that SQLite calls.
     #[pyo3(signature = (name, /, *, entrypoint = None))]
+    #[expect(
+        unsafe_code,
+        reason = "Python has no word for unsafe: its programs vouch for their extensions"
+    )]
     fn load_extension(
         &self,
         py: Python<'_>,
         name: PathBuf,
         entrypoint: Option<&str>,
     ) -> PyResult<()> {
-        self.call(py, |connection| connection.load_extension(name, entrypoint))
+        // SAFETY: SQLite refuses unless the program has allowed extensions, by which it vouches for what it loads.
+        self.call(py, |connection| unsafe { connection.load_extension(name, entrypoint) })
     }
 }
 

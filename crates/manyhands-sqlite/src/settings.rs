@@ -141,13 +141,28 @@ impl Connection {
         unsafe { ffi::sqlite3_limit(self.raw(), limit as c_int, value) }
     }
 
-    /// Allows or forbids to load extensions, by [`Connection::load_extension`] and by SQL.
+    /// Allows to load extensions, by [`Connection::load_extension`] and by the SQL function `load_extension()`.
     ///
     /// # Errors
     /// As SQLite fails.
-    pub fn enable_load_extension(&self, enabled: bool) -> Result<(), Error> {
-        // SAFETY: the connection is open.
-        let code = unsafe { ffi::sqlite3_enable_load_extension(self.raw(), c_int::from(enabled)) };
+    ///
+    /// # Safety
+    /// Until [`Connection::disable_load_extension`] is called, each SQL statement that this connection executes may
+    /// call `load_extension()`: what [`Connection::load_extension`] demands of a library holds for the ones that these
+    /// statements name, those of the triggers and views of its databases included.
+    pub unsafe fn enable_load_extension(&self) -> Result<(), Error> {
+        // SAFETY: the connection is open. Which libraries SQL loads is the obligation of this function's caller.
+        let code = unsafe { ffi::sqlite3_enable_load_extension(self.raw(), 1) };
+        self.check(code)
+    }
+
+    /// Forbids to load extensions, which is the default.
+    ///
+    /// # Errors
+    /// As SQLite fails.
+    pub fn disable_load_extension(&self) -> Result<(), Error> {
+        // SAFETY: the connection is open, and to forbid loads nothing.
+        let code = unsafe { ffi::sqlite3_enable_load_extension(self.raw(), 0) };
         self.check(code)
     }
 
@@ -156,15 +171,20 @@ impl Connection {
     ///
     /// # Errors
     /// When it is not allowed; when the library cannot be loaded.
-    pub fn load_extension(&self, path: &Path, entry: Option<&str>) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// The library is an extension for this version of SQLite and for this platform: its initializers, its entry function, and
+    /// all that the entry function registers are sound when they are called as SQLite calls them
+    /// (<https://sqlite.org/loadext.html>).
+    pub unsafe fn load_extension(&self, path: &Path, entry: Option<&str>) -> Result<(), Error> {
         let bytes = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
         let zero = |_| Error::misuse("a path or name cannot contain a zero byte");
         let path = CString::new(bytes).map_err(zero)?;
         let entry = entry.map(CString::new).transpose().map_err(zero)?;
         let entry: *const c_char = entry.as_ref().map_or(ptr::null(), |it| it.as_ptr());
         let mut message = ptr::null_mut();
-        // SAFETY: zero-terminated texts and a place for the message. What the library does is its
-        // author's: the application has allowed it.
+        // SAFETY: zero-terminated texts and a place for the message, which all live through the call. That the
+        // library's code is sound is the obligation of this function's caller.
         let code = unsafe {
             ffi::sqlite3_load_extension(self.raw(), path.as_ptr(), entry, &raw mut message)
         };

@@ -12,6 +12,7 @@ pub(crate) mod db_config;
 pub(crate) mod deferred;
 pub(crate) mod entrance;
 pub(crate) mod escalate;
+pub(crate) mod extensions;
 pub(crate) mod functions;
 pub(crate) mod guard;
 pub(crate) mod hooks;

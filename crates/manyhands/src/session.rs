@@ -69,7 +69,7 @@ impl Session {
         settings: &Settings,
     ) -> Result<Session, sqlite::Error> {
         sqlite.set(sqlite::Setting::ForeignKeys, settings.foreign_keys);
-        sqlite.enable_load_extension(false)?;
+        sqlite.disable_load_extension()?;
         if settings.durability != Durability::Full {
             sqlite.execute(settings.durability.pragma())?;
         }

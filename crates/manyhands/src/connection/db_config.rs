@@ -1,9 +1,7 @@
-//! Switches, limits and extensions of a connection.
+//! Switches and limits of a connection.
 //!
 //! Other connections have the defaults. So a connection on which something was changed is connection-local: it executes its writes
 //! itself.
-
-use std::path::Path;
 
 use manyhands_sqlite::{Limit, Setting};
 
@@ -49,36 +47,5 @@ impl Connection {
         let before = self.sqlite().set_limit(limit, value);
         self.after_change(self.sqlite().limit(limit) != before);
         Ok(before)
-    }
-
-    /// Allows or forbids to load extensions, by [`Connection::load_extension`] and by the SQL function
-    /// `load_extension()`. Default: forbidden.
-    ///
-    /// # Errors
-    /// As SQLite fails.
-    pub fn enable_load_extension(&mut self, enabled: bool) -> Result<(), Error> {
-        self.before_change()?;
-        self.sqlite().enable_load_extension(enabled)?;
-        // What SQL loads then may take the place of anything.
-        self.additions.extended |= enabled;
-        self.after_change(enabled);
-        Ok(())
-    }
-
-    /// Loads an extension: a shared library, whose code runs in this process with all its rights. It must
-    /// have been allowed before. `entry` is the function in it that SQLite calls; `None` for the usual one.
-    ///
-    /// # Errors
-    /// When it is not allowed; when the library cannot be loaded.
-    pub fn load_extension(
-        &mut self,
-        path: impl AsRef<Path>,
-        entry: Option<&str>,
-    ) -> Result<(), Error> {
-        self.before_change()?;
-        self.additions.extended = true;
-        self.sqlite().load_extension(path.as_ref(), entry)?;
-        self.after_change(true);
-        Ok(())
     }
 }

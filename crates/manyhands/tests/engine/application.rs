@@ -258,7 +258,7 @@ fn what_is_changed_stays_with_its_connection() {
         (|it| it.set_tracer(Some(|_: &Traced<'_>| {})), "SELECT 1"),
         (|it| it.set_limit(Limit::FunctionArguments, 5).map(drop), "SELECT max(1, 2, 3, 4, 5)"),
         (|it| it.set_setting(Setting::Triggers, false).map(drop), "SELECT 1"),
-        (|it| it.enable_load_extension(true), "SELECT 1"),
+        (let_extensions_be_loaded, "SELECT 1"),
     ];
     in_time(|| {
         let stage = Stage::without_disk();
@@ -334,13 +334,29 @@ fn an_order_and_a_function_of_a_built_in_name() {
     });
 }
 
+#[expect(unsafe_code, reason = "it has an obligation")]
+fn let_extensions_be_loaded(connection: &mut Connection) -> Result<(), Error> {
+    // SAFETY: no statement of these tests loads one.
+    unsafe { connection.enable_load_extension() }
+}
+
 #[test]
+#[expect(unsafe_code, reason = "they are asked for, and are not there")]
 fn extensions_are_refused_until_they_are_allowed() {
     let stage = Stage::without_disk();
     let mut own = connect(&stage.database());
-    refused(own.load_extension("none", None), &["not authorized"]);
-    own.enable_load_extension(true).expect("allowed");
-    refused(own.load_extension(stage.beside("-none"), Some("entry")), &["none"]);
+    let missing = stage.beside("-none");
+    // SAFETY: extensions are not allowed, and there is no such file.
+    let unallowed = unsafe { own.load_extension(&missing, None) };
+    refused(unallowed, &["not authorized"]);
+    let_extensions_be_loaded(&mut own).expect("allowed");
+    // SAFETY: there is no such file.
+    let unknown = unsafe { own.load_extension(&missing, Some("entry")) };
+    refused(unknown, &["none"]);
+    own.disable_load_extension().expect("forbidden");
+    // SAFETY: extensions are not allowed, and there is no such file.
+    let forbidden = unsafe { own.load_extension(&missing, None) };
+    refused(forbidden, &["not authorized"]);
 }
 
 // ---- Blobs ----
