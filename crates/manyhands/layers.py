@@ -1,6 +1,7 @@
-"""Checks that the folders of src/ import downward only: `python3 layers.py` in this directory.
+"""Checks that imports go downward only: `python3 layers.py` in this directory.
 
-A folder may import those below it, itself, and the files beside the folders, which import none of them.
+A folder of src/ may import those below it, itself, and the files beside the folders, which import none of them. In the fence
+around SQLite, a file of the folder vfs/ may import those that vfs.rs names after it: its `mod` lines are in reading order.
 """
 
 import re
@@ -43,7 +44,26 @@ def upward(source: Path) -> list[str]:
     return found
 
 
+def out_of_order(module: Path) -> list[str]:
+    """What the files of a module import that its `mod` lines name before them."""
+    text = re.sub(r"#\[cfg\(test\)\]\nmod \w+;", "", module.read_text())
+    order = re.findall(r"^mod (\w+);", text, re.MULTILINE)
+    found = []
+    for index, name in enumerate(order):
+        code = (module.with_suffix("") / f"{name}.rs").read_text().split("#[cfg(test)]\nmod tests {")[0]
+        lines = [line for line in code.splitlines() if not line.lstrip().startswith("//")]
+        names = set(re.findall(rf"\b(?:super|crate::{module.stem})::(\w+)", "\n".join(lines)))
+        found += [
+            f"{module.stem}/{name}.rs imports {other}, which is named before it"
+            for other in order[:index]
+            if other in names
+        ]
+    return found
+
+
 if __name__ == "__main__":
-    problems = upward(Path(__file__).parent / "src")
+    crate = Path(__file__).parent
+    problems = upward(crate / "src")
+    problems += out_of_order(crate.parent / "manyhands-sqlite" / "src" / "vfs.rs")
     print("\n".join(problems), end="\n" if problems else "")
     sys.exit(bool(problems))

@@ -7,13 +7,11 @@ use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::ptr;
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
 
 use crate::Connection;
 use crate::authorizer::{self, Action, Verdict};
-use crate::vfs::CommitObserver;
 
 /// Frames of an attached database's WAL after which a commit checkpoints it: SQLite's own default
 /// (<https://sqlite.org/pragma.html#pragma_wal_autocheckpoint>).
@@ -52,7 +50,6 @@ pub(crate) struct Callbacks {
     pub(crate) busy: Option<Box<BusyHandler>>,
     pub(crate) wal: Option<Box<WalHook>>,
     pub(crate) tracer: Option<Box<Tracer>>,
-    pub(crate) observer: Option<Box<Arc<dyn CommitObserver>>>,
 }
 
 /// The pointer that SQLite gets for a boxed closure: null for none.

@@ -11,8 +11,7 @@ use libsqlite3_sys as ffi;
 use crate::callbacks::Callbacks;
 use crate::handle::{Handle, Held};
 use crate::statement::Statement;
-use crate::vfs::{self, CommitObserver};
-use crate::{Error, ValueRef, WalIndexHeader, locks, mapped_file, wal_file};
+use crate::{Error, ValueRef, locks, vfs};
 
 const MAIN: *const c_char = c"main".as_ptr();
 
@@ -100,9 +99,8 @@ impl Connection {
         }
         let connection = Connection { handle: Arc::new(handle) };
         // Other files SQLite would map by itself.
-        // SAFETY: the connection is open.
-        if unsafe { vfs::is_of_shim(raw.as_ptr()) } {
-            let window = mapped_file::WINDOW_BYTES;
+        if connection.is_ours() {
+            let window = vfs::WINDOW_BYTES;
             connection.execute(&format!("PRAGMA main.mmap_size={window}"))?;
         }
         Ok(connection)
@@ -333,8 +331,7 @@ impl Connection {
     /// # Errors
     /// `SQLITE_BUSY` when somebody else is at it, or holds back some frames that the mode insists on.
     pub fn checkpoint(&self, mode: CheckpointMode) -> Result<Checkpointed, Error> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { vfs::be_gentle(self.raw(), mode == CheckpointMode::Beside) };
+        self.be_gentle(mode == CheckpointMode::Beside);
         let mode = match mode {
             CheckpointMode::Passive | CheckpointMode::Beside => ffi::SQLITE_CHECKPOINT_PASSIVE,
             CheckpointMode::Restart => ffi::SQLITE_CHECKPOINT_RESTART,
@@ -359,52 +356,6 @@ impl Connection {
     pub fn is_interrupted(&self) -> bool {
         // SAFETY: the connection is open.
         unsafe { ffi::sqlite3_is_interrupted(self.raw()) != 0 }
-    }
-
-    /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
-    pub fn wal_index(&self) -> Option<WalIndexHeader> {
-        self.speculation_status().live
-    }
-
-    /// The header of the frame that starts at `offset` of the -wal file; `None` when the file ends before it.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn wal_frame_header(&self, offset: u64) -> Result<Option<[u8; 24]>, Error> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { wal_file::read_frame_header(self.raw(), offset) }
-    }
-
-    /// Makes the frame that starts at `offset` of the -wal file, and all behind it, unknown to recoveries.
-    /// Only for a frame that the wal-index does not cover, and while this connection holds the write
-    /// lock. Not durable before [`Connection::sync_wal`].
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn erase_wal_frame(&self, offset: u64) -> Result<(), Error> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { wal_file::erase_frame_header(self.raw(), offset) }
-    }
-
-    /// Syncs the -wal file.
-    ///
-    /// # Errors
-    /// When the sync fails: what the disk holds is unknown then.
-    pub fn sync_wal(&self) -> Result<(), Error> {
-        // SAFETY: the connection is open, through the shim.
-        unsafe { wal_file::sync(self.raw()) }
-    }
-
-    /// Sets the observer of this connection's commits.
-    ///
-    /// # Errors
-    /// When the database is not a file.
-    pub fn observe_commits(&self, observer: Arc<dyn CommitObserver>) -> Result<(), Error> {
-        let observer = Box::new(observer);
-        // SAFETY: the box lives in the handle until it is replaced here or the connection closed.
-        unsafe { vfs::observe(self.raw(), &raw const *observer) }?;
-        self.handle.callbacks().observer = Some(observer);
-        Ok(())
     }
 }
 

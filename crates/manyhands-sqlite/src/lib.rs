@@ -7,30 +7,23 @@
 //! other copies of SQLite in one process, [`vfs`] is the shim that tells when a commit is being
 //! written.
 
-mod handle;
 mod connection;
 mod statement;
 mod value;
-mod error;
-mod codes;
+mod blob;
+mod backup;
 pub mod authorizer;
 mod callbacks;
 mod application_functions;
 mod functions;
 mod settings;
-mod blob;
-mod backup;
+mod main_file;
+mod handle;
+mod error;
+mod codes;
 mod pinned;
 pub mod vfs;
-mod speculative_vfs;
-mod speculation;
-mod wal_index;
-mod wal_file;
-mod wal_appends;
-mod real_file;
-mod backfill;
-mod unpublished;
-mod mapped_file;
+mod default_vfs;
 pub mod locks;
 mod memory;
 mod planted;
@@ -49,10 +42,9 @@ pub use functions::SessionCounters;
 pub use handle::Held;
 pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
-pub use speculative_vfs::{Promotion, SpeculationStatus};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef, real_as_text};
-pub use wal_index::{CheckpointInfo, READ_MARKS, WalIndexHeader};
+pub use vfs::{CheckpointInfo, Promotion, READ_MARKS, SpeculationStatus, WalIndexHeader};
 
 /// SQLite's version number, for example 3054001 for 3.54.1.
 pub fn version_number() -> i32 {

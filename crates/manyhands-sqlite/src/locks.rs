@@ -58,8 +58,6 @@ mod fork;
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-use crate::mapped_file::Status;
-
 pub use fork::HeldOff;
 pub(crate) use managed_file::FileIdentity;
 use record_lock::ByteRange;
@@ -114,6 +112,14 @@ pub fn install() -> Result<(), InstallError> {
         fork::register_handlers()?;
         system_calls::replace()
     })
+}
+
+/// An open file, as the kernel describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Status {
+    pub(crate) descriptor: RawFd,
+    pub(crate) identity: FileIdentity,
+    pub(crate) bytes: i64,
 }
 
 /// What the kernel said of the last file that SQLite asked it about in `call`, in this thread.

@@ -1,7 +1,7 @@
 //! SQLite's part: a commit in its single steps, checkpoints, restart and recovery of the WAL.
 //!
 //! After SQLite's `src/wal.c` (`sqlite3WalFrames`, `walRestartLog`, `sqlite3WalCheckpoint`,
-//! `walIndexRecover`), and `crates/manyhands-sqlite/src/vfs.rs`, which announces and seals.
+//! `walIndexRecover`), and `crates/manyhands-sqlite/src/vfs/`, which announces and seals.
 
 use super::disk::{Frame, FrameHeader, IndexHeader};
 use super::mutation::Mutation;
@@ -87,7 +87,7 @@ impl Protocol {
         state.files.index.copies[1] = writer.header;
     }
 
-    /// One step of a commit (`sqlite3WalFrames`, `vfs::announce`, `vfs::shm_barrier`).
+    /// One step of a commit (`sqlite3WalFrames`, `Announcements` in `vfs/commit_stage.rs`).
     pub fn commit_step(&self, state: &mut State) {
         let mut writer = state.writer.expect("somebody writes");
         let stage = self.next_stage(&writer).expect("the commit goes on");

@@ -13,8 +13,7 @@ use std::ptr;
 
 use libsqlite3_sys::{SQLITE_OK, sqlite3_syscall_ptr, sqlite3_vfs_find};
 
-use super::{FileIdentity, InstallError, descriptor_table, fork, record_lock};
-use crate::mapped_file::Status;
+use super::{FileIdentity, InstallError, Status, descriptor_table, fork, record_lock};
 
 thread_local! {
     /// What SQLite last asked of an open file.

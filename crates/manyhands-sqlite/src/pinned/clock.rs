@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use libsqlite3_sys as ffi;
 
 use super::ruling;
-use crate::vfs;
+use crate::default_vfs::Vfs;
 
 const DAY_MS: f64 = 86_400_000.0;
 
@@ -34,7 +34,6 @@ pub(crate) unsafe extern "C" fn current_time(vfs: *mut ffi::sqlite3_vfs, days: *
 
 /// The time that is not pinned, in milliseconds of the Julian day.
 pub(super) fn real_time_ms() -> i64 {
-    vfs::register();
     let mut time_ms = 0;
     let code = ask_default(&mut time_ms);
     assert_eq!(code, ffi::SQLITE_OK, "the unix VFS always knows the time");
@@ -42,7 +41,7 @@ pub(super) fn real_time_ms() -> i64 {
 }
 
 fn ask_default(time_ms: *mut i64) -> c_int {
-    let default = vfs::default_vfs();
+    let default = Vfs::default().as_ptr();
     // SAFETY: the default VFS lives for ever.
     let ask = unsafe { (*default).xCurrentTimeInt64 };
     let ask = ask.expect("the unix VFS has all methods of version 3");

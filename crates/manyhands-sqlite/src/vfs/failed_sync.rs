@@ -1,11 +1,11 @@
 //! A checkpoint whose sync fails: what it copied, and what those before it copied, may not be on the disk.
 
 use core::ffi::c_int;
-use core::ptr;
 
 use libsqlite3_sys as ffi;
 
-use super::{MAIN, shim};
+use super::shim::ShimFile as _;
+use super::with_database_file;
 use crate::{CheckpointMode, Connection, OpenMode};
 
 unsafe extern "C" fn fail(_file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
@@ -14,17 +14,15 @@ unsafe extern "C" fn fail(_file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int
 
 /// From now on the database file of this connection cannot be synced. Returns what undoes that.
 fn let_syncs_fail(connection: &Connection) -> impl FnOnce() + use<> {
-    let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
-    let (operation, argument) = (ffi::SQLITE_FCNTL_FILE_POINTER, (&raw mut file).cast());
-    // SAFETY: the connection is open; the operation stores the address of its file.
-    let code = unsafe { ffi::sqlite3_file_control(connection.raw(), MAIN, operation, argument) };
-    assert_eq!(code, ffi::SQLITE_OK);
-    let real = shim(file).real().0;
-    let methods = shim(file).real().methods();
+    // SAFETY: the connection is open.
+    let real = unsafe { with_database_file(connection.raw(), |file| file.real()) };
+    let real = real.expect("a file of the shim");
+    let methods = real.methods();
     let failing = ffi::sqlite3_io_methods { xSync: Some(fail), ..*methods };
+    let real = real.as_ptr();
     // SAFETY: the file is open, and the new table lives for ever.
     unsafe { (*real).pMethods = Box::leak(Box::new(failing)) };
-    // SAFETY: as above, if it is called while the connection is open.
+    // SAFETY: the test calls this while the connection is open, and the table is SQLite's own.
     move || unsafe { (*real).pMethods = methods }
 }
 

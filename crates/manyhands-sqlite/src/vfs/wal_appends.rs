@@ -27,11 +27,10 @@ use core::ffi::c_int;
 
 use libsqlite3_sys as ffi;
 
+use super::wal_frame::{FRAME_HEADER_BYTES, is_commit};
 use crate::planted::planted;
 #[cfg(feature = "sync-count")]
 use crate::sync_count;
-use crate::unpublished::is_commit;
-use crate::vfs::FRAME_HEADER_BYTES;
 
 /// So much is gathered at most, in bytes: 32 frames of 4096.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
@@ -47,7 +46,7 @@ const STEP_BYTES_MAX: i64 = 256 << 10;
 static ZEROS: [u8; STEP_BYTES_MAX as usize] = [0; STEP_BYTES_MAX as usize];
 
 /// The real file, as the appends need it.
-pub(crate) trait WalFile {
+pub(crate) trait Target {
     /// Writes all of `bytes` at `offset`; returns SQLite's code.
     fn write(&self, bytes: &[u8], offset: i64) -> c_int;
     /// How long the file is; `None` when that cannot be had.
@@ -86,7 +85,7 @@ impl Appends {
     }
 
     /// SQLite writes `bytes` at `offset`. Returns what it is to be told.
-    pub(crate) fn write(&mut self, file: &impl WalFile, bytes: &[u8], offset: i64) -> c_int {
+    pub(crate) fn write(&mut self, file: &impl Target, bytes: &[u8], offset: i64) -> c_int {
         match self.state {
             State::Gathering if self.end.is_none_or(|end| end == offset) => {
                 self.append(file, bytes, offset)
@@ -100,7 +99,7 @@ impl Appends {
         }
     }
 
-    fn append(&mut self, file: &impl WalFile, bytes: &[u8], offset: i64) -> c_int {
+    fn append(&mut self, file: &impl Target, bytes: &[u8], offset: i64) -> c_int {
         if offset == 0 {
             // The WAL begins anew: somebody may have cut the file.
             self.file_bytes = 0;
@@ -126,7 +125,7 @@ impl Appends {
     /// SQLite does something else with the file than to write. Returns what it is to be told, if that is an error.
     ///
     /// It may take the error for one of the statement that reads, and commit what was written before: so it stays.
-    pub(crate) fn flush(&mut self, file: &impl WalFile) -> c_int {
+    pub(crate) fn flush(&mut self, file: &impl Target) -> c_int {
         let code = match self.state {
             State::Failed(code) => code,
             _ if self.gathered.is_empty() => return ffi::SQLITE_OK,
@@ -138,12 +137,12 @@ impl Appends {
         code
     }
 
-    fn end_gathering(&mut self, file: &impl WalFile) -> c_int {
+    fn end_gathering(&mut self, file: &impl Target) -> c_int {
         self.state = State::Through;
         self.write_gathered(file)
     }
 
-    fn write_gathered(&mut self, file: &impl WalFile) -> c_int {
+    fn write_gathered(&mut self, file: &impl Target) -> c_int {
         let Some(end) = self.end.filter(|_| !self.gathered.is_empty()) else {
             return ffi::SQLITE_OK;
         };
@@ -156,7 +155,7 @@ impl Appends {
     }
 
     /// The file has just grown to `end`, if it is not longer than it was when it was last looked at.
-    fn grow(&mut self, file: &impl WalFile, end: i64) {
+    fn grow(&mut self, file: &impl Target, end: i64) {
         // To ask for the length costs a system call; and after it, some file systems date the next write exactly, and
         // that date is synced too.
         if end < STEPPING_BYTES_MIN {
@@ -204,7 +203,7 @@ mod tests {
         }
     }
 
-    impl WalFile for Disk {
+    impl Target for Disk {
         fn write(&self, bytes: &[u8], offset: i64) -> c_int {
             self.writes.borrow_mut().push((offset, bytes.len()));
             let (mut file, offset) = (self.bytes.borrow_mut(), offset as usize);

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use rustix::mm::{self, MapFlags, MremapFlags, ProtFlags};
 
-use crate::vfs::FRAME_HEADER_BYTES;
+use super::wal_frame::FRAME_HEADER_BYTES;
 
 /// Bytes of a region of the wal-index (<https://sqlite.org/walformat.html>, 2).
 const REGION_BYTES: usize = 32 * 1024;

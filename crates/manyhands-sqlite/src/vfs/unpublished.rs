@@ -12,10 +12,10 @@ use core::ffi::c_int;
 
 use libsqlite3_sys as ffi;
 
+use super::real_file::RealFile;
+use super::wal_appends::Target;
+use super::wal_frame::{FRAME_HEADER_BYTES, is_commit};
 use crate::planted::planted;
-use crate::real_file::RealFile;
-use crate::vfs::FRAME_HEADER_BYTES;
-use crate::wal_appends::WalFile;
 
 /// Where a frame's page begins: a write at it or before it is of the frame itself.
 const PAGE_AT: i64 = FRAME_HEADER_BYTES as i64;
@@ -30,12 +30,6 @@ struct Frame {
     wal: RealFile,
     /// Where in it the frame starts.
     offset: i64,
-}
-
-/// True for a header that carries a database size
-/// (<https://sqlite.org/fileformat2.html#the_write_ahead_log>, 4.1).
-pub(crate) fn is_commit(header: &[u8; FRAME_HEADER_BYTES]) -> bool {
-    header[4..8] != [0; 4]
 }
 
 impl Unpublished {
@@ -78,8 +72,8 @@ impl Unpublished {
 impl Frame {
     /// Overwrites its header with zeros, and syncs.
     fn erase(&self) -> bool {
-        let written = self.wal.write(&[0; FRAME_HEADER_BYTES], self.offset);
-        written == ffi::SQLITE_OK && self.wal.sync()
+        let written = Target::write(&self.wal, &[0; FRAME_HEADER_BYTES], self.offset);
+        written == ffi::SQLITE_OK && self.wal.sync(ffi::SQLITE_SYNC_NORMAL) == ffi::SQLITE_OK
     }
 
     fn reaches(&self, end: i64) -> bool {

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use manyhands_sigbus::{FaultGuard, Healing};
 
-use crate::locks::{self, FileIdentity};
+use crate::locks::{self, FileIdentity, Status};
 use crate::planted::planted;
 
 /// So much of each file is mapped at most, from its beginning, in bytes. The rest is read as ever.
@@ -48,14 +48,6 @@ const MISSED_BEFORE: u64 = 64;
 /// By file, the mappings of this process; those of an earlier generation are a parent's
 /// ([`locks::generation`]).
 static MAPPED: Mutex<BTreeMap<(u64, FileIdentity), Weak<MappedFile>>> = Mutex::new(BTreeMap::new());
-
-/// An open file, as the kernel describes it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Status {
-    pub(crate) descriptor: RawFd,
-    pub(crate) identity: FileIdentity,
-    pub(crate) bytes: i64,
-}
 
 #[derive(Debug)]
 struct MappedFile {
@@ -168,7 +160,7 @@ pub(crate) struct View {
     bytes: i64,
     /// How many pages were asked for behind that.
     missed: u64,
-    /// It cannot be had, or the connection closes.
+    /// It cannot be had.
     is_off: bool,
 }
 
@@ -283,10 +275,5 @@ impl View {
     /// The connection has committed, and its database is so long now.
     pub(crate) fn cut(&mut self, database_bytes: Option<i64>) {
         self.bytes = database_bytes.map_or(0, |it| it.min(self.bytes));
-    }
-
-    /// The connection closes.
-    pub(crate) fn close(&mut self) {
-        *self = View { is_off: true, ..View::default() };
     }
 }

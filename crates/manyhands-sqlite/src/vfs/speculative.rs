@@ -34,8 +34,8 @@ use core::ffi::c_int;
 
 use libsqlite3_sys as ffi;
 
+use super::wal_index::{CheckpointInfo, Header, View, WalIndexHeader};
 use crate::planted::planted;
-use crate::wal_index::{CheckpointInfo, Header, View, WalIndexHeader};
 
 /// SQLite's number of the lock to write.
 pub(crate) const WRITE_LOCK: c_int = 0;
