@@ -94,7 +94,7 @@ impl Drop for RoomLock<'_> {
 
 // SAFETY: the mapping is shared between processes by design: all of it is atomics.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: any thread may use atomics at the same time, and the rest of a region is only read.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -440,7 +440,7 @@ fn map(file: &File, path: &Path) -> io::Result<NonNull<Shared>> {
     unsafe { libc::madvise(address, FILE_BYTES, libc::MADV_RANDOM) };
     // Every member writes to all pages of the header and the ring: one call costs less than two faults for each.
     // Linux 5.14 and later; only advice too.
-    // SAFETY: as above.
+    // SAFETY: the beginning of the mapping made above; this advice only has its pages ready.
     unsafe { libc::madvise(address, offset_of!(Shared, in_use), libc::MADV_POPULATE_WRITE) };
     Ok(NonNull::new(address.cast()).expect("mmap chose no address for itself but null"))
 }

@@ -156,7 +156,7 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 fn heal(fault: usize) -> bool {
     // SAFETY: errno is the thread's own; the interrupted code must find it unchanged.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
+    // SAFETY: the address of an integer, which is this thread's own.
     let errno_before = unsafe { *errno };
     let healed = PLACES.iter().any(|place| {
         let address = place.address.load(Ordering::Acquire);
@@ -179,7 +179,7 @@ fn heal(fault: usize) -> bool {
             }
         }
     });
-    // SAFETY: as above.
+    // SAFETY: the address of an integer, which is this thread's own.
     unsafe { *errno = errno_before };
     healed
 }
@@ -189,7 +189,7 @@ fn empty_memory(address: usize, bytes: usize, fixed: c_int) -> Option<*mut c_voi
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
     // SAFETY: replaces, if anything, a mapping of ours, of exactly this length, by one that is as readable and
-    // writable: any bits are valid there, say those who have it watched.
+    // writable: any bits are valid there, as `guard` demands of who has it watched.
     let new = unsafe { libc::mmap(address as *mut c_void, bytes, protection, flags, -1, 0) };
     (new != libc::MAP_FAILED).then_some(new)
 }

@@ -122,7 +122,7 @@ pub(crate) unsafe fn action<'a>(code: c_int, texts: [*const c_char; 4]) -> Actio
         if text.is_null() {
             return None;
         }
-        // SAFETY: not null, so zero-terminated and alive, says the caller.
+        // SAFETY: not null, so the caller has promised a zero-terminated text that stays as long as the result.
         unsafe { CStr::from_ptr(text) }.to_str().ok()
     });
     // A trigger whose name cannot be told still counts as one.

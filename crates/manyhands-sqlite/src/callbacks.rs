@@ -130,7 +130,7 @@ impl Connection {
 /// # Safety
 /// The statement is alive.
 pub(crate) unsafe fn expanded_sql(statement: *mut ffi::sqlite3_stmt) -> Option<String> {
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised that the statement is alive.
     let text = unsafe { ffi::sqlite3_expanded_sql(statement) };
     if text.is_null() {
         return None;
@@ -142,14 +142,18 @@ pub(crate) unsafe fn expanded_sql(statement: *mut ffi::sqlite3_stmt) -> Option<S
     Some(copy)
 }
 
+/// Tells the tracer.
+///
+/// # Safety
+/// SQLite calls it for `SQLITE_TRACE_STMT`, with the data that was registered: a [`Tracer`].
 pub(crate) unsafe extern "C" fn trace(
     _kind: c_uint,
     data: *mut c_void,
     statement: *mut c_void,
     text: *mut c_void,
 ) -> c_int {
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<Tracer>(data) };
+    // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
+    let closure = unsafe { closure::<Tracer>(&data) };
     // SAFETY: for this kind of event SQLite passes a zero-terminated text, which lives during the call.
     let sql = unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_string_lossy();
     // SAFETY: for this kind of event SQLite passes the statement.
@@ -171,13 +175,21 @@ type ffi_authorizer = Option<
     ) -> c_int,
 >;
 
+/// The closure behind a callback's data, for as long as the variable stays that has the data's address: the argument of
+/// the call.
+///
 /// # Safety
-/// `pointer` came from the function of this name for a closure of type `T` that is alive.
-unsafe fn closure<'a, T>(pointer: *mut c_void) -> &'a T {
-    // SAFETY: says the caller.
-    unsafe { &*pointer.cast::<T>() }
+/// The data is what [`pointer()`] has made of a closure of type `T`. The handle keeps that one: it is replaced only after SQLite
+/// has another one, which takes the mutex that a call holds.
+unsafe fn closure<T>(data: &*mut c_void) -> &T {
+    // SAFETY: the address of a `T` that stays during the call, as the caller has promised, and is only read.
+    unsafe { &*data.cast::<T>() }
 }
 
+/// Asks the authorizer.
+///
+/// # Safety
+/// SQLite calls it, with the data that was registered: an [`Authorizer`].
 pub(crate) unsafe extern "C" fn authorize(
     data: *mut c_void,
     code: c_int,
@@ -186,29 +198,41 @@ pub(crate) unsafe extern "C" fn authorize(
     database: *const c_char,
     trigger: *const c_char,
 ) -> c_int {
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<Authorizer>(data) };
+    // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
+    let closure = unsafe { closure::<Authorizer>(&data) };
     // SAFETY: SQLite's texts live during the call.
     let action = unsafe { authorizer::action(code, [first, second, database, trigger]) };
     let verdict = catch_unwind(AssertUnwindSafe(|| closure(&action)));
     verdict.unwrap_or(Verdict::Deny).to_code()
 }
 
+/// Asks the progress handler.
+///
+/// # Safety
+/// SQLite calls it, with the data that was registered: a [`ProgressHandler`].
 pub(crate) unsafe extern "C" fn progress(data: *mut c_void) -> c_int {
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<ProgressHandler>(data) };
+    // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
+    let closure = unsafe { closure::<ProgressHandler>(&data) };
     let answer = catch_unwind(AssertUnwindSafe(closure)).unwrap_or(Progress::Stop);
     c_int::from(answer == Progress::Stop)
 }
 
+/// Asks the busy handler.
+///
+/// # Safety
+/// SQLite calls it, with the data that was registered: a [`BusyHandler`].
 pub(crate) unsafe extern "C" fn busy(data: *mut c_void, tries: c_int) -> c_int {
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<BusyHandler>(data) };
+    // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
+    let closure = unsafe { closure::<BusyHandler>(&data) };
     let tries = tries.unsigned_abs();
     let answer = catch_unwind(AssertUnwindSafe(|| closure(tries))).unwrap_or(Progress::Stop);
     c_int::from(answer == Progress::Continue)
 }
 
+/// Tells of a commit in WAL mode.
+///
+/// # Safety
+/// SQLite calls it, with the data that was registered: a [`WalHook`].
 pub(crate) unsafe extern "C" fn wal(
     data: *mut c_void,
     handle: *mut ffi::sqlite3,
@@ -225,8 +249,8 @@ pub(crate) unsafe extern "C" fn wal(
         }
         return ffi::SQLITE_OK;
     }
-    // SAFETY: registered together with a closure of this type.
-    let closure = unsafe { closure::<WalHook>(data) };
+    // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
+    let closure = unsafe { closure::<WalHook>(&data) };
     let _ = catch_unwind(AssertUnwindSafe(|| closure(frames.unsigned_abs())));
     ffi::SQLITE_OK
 }

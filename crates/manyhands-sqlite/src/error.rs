@@ -145,7 +145,7 @@ impl Error {
     pub fn from_code(code: c_int) -> Error {
         // SAFETY: has no preconditions; the text is static and zero-terminated.
         let text = unsafe { ffi::sqlite3_errstr(code) };
-        // SAFETY: see above; SQLite never answers null here.
+        // SAFETY: a static text that ends with a zero byte: SQLite has one for every number.
         let text = unsafe { CStr::from_ptr(text) };
         Error { code: Code(code), message: text.to_string_lossy().into_owned() }
     }
@@ -160,13 +160,13 @@ impl Error {
     /// # Safety
     /// `handle` is an open connection.
     pub(crate) unsafe fn of_connection(handle: *mut ffi::sqlite3, code: c_int) -> Error {
-        // SAFETY: the connection is open, says the caller.
+        // SAFETY: the caller has promised an open connection.
         let extended = unsafe { ffi::sqlite3_extended_errcode(handle) };
         if extended & 0xFF != code & 0xFF {
             // The connection remembers something else: a call that does not record its error.
             return Error::from_code(code);
         }
-        // SAFETY: the connection is open, says the caller.
+        // SAFETY: the caller has promised an open connection.
         let message = unsafe { ffi::sqlite3_errmsg(handle) };
         // SAFETY: a zero-terminated text that lives until the next call on this connection.
         let message = unsafe { CStr::from_ptr(message) };

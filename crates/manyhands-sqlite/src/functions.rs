@@ -99,28 +99,41 @@ impl Connection {
     }
 }
 
+/// Gives the function's counters back.
+///
+/// # Safety
+/// SQLite calls it, once for each registration, with the data that was registered.
 unsafe extern "C" fn release(data: *mut c_void) {
     // SAFETY: made by Arc::into_raw; SQLite calls this once for each.
     drop(unsafe { Arc::from_raw(data.cast::<SessionCounters>()) });
 }
 
-/// The counters and the connection of a call.
-fn call<'a>(context: *mut ffi::sqlite3_context) -> (&'a SessionCounters, *mut ffi::sqlite3) {
-    // SAFETY: SQLite passes the context of this call.
-    let data = unsafe { ffi::sqlite3_user_data(context) };
-    // SAFETY: registered with a reference that lives as long as the function.
+/// The counters and the connection of a call, for as long as the variable stays that has the context's address: the
+/// argument of the call.
+///
+/// # Safety
+/// The context is of a call of a function that [`Connection::count_session`] has registered, which goes on.
+unsafe fn call(context: &*mut ffi::sqlite3_context) -> (&SessionCounters, *mut ffi::sqlite3) {
+    // SAFETY: the context of a call that goes on, as the caller has promised.
+    let data = unsafe { ffi::sqlite3_user_data(*context) };
+    // SAFETY: the function was registered with a reference to counters, which SQLite releases after the last call.
     let counters = unsafe { &*data.cast::<SessionCounters>() };
-    // SAFETY: the context of this call.
-    let connection = unsafe { ffi::sqlite3_context_db_handle(context) };
+    // SAFETY: the context of a call that goes on, as the caller has promised.
+    let connection = unsafe { ffi::sqlite3_context_db_handle(*context) };
     (counters, connection)
 }
 
+/// The SQL function `changes()`.
+///
+/// # Safety
+/// SQLite calls it, with the context of the call.
 unsafe extern "C" fn changes(
     context: *mut ffi::sqlite3_context,
     _count: c_int,
     _values: *mut *mut ffi::sqlite3_value,
 ) {
-    let (counters, connection) = call(context);
+    // SAFETY: SQLite's context for this call.
+    let (counters, connection) = unsafe { call(&context) };
     // SAFETY: the connection of this call.
     let here = unsafe { ffi::sqlite3_changes64(connection) };
     // SAFETY: the connection of this call.
@@ -129,12 +142,17 @@ unsafe extern "C" fn changes(
     unsafe { ffi::sqlite3_result_int64(context, counters.changes(here, total_here)) };
 }
 
+/// The SQL function `total_changes()`.
+///
+/// # Safety
+/// SQLite calls it, with the context of the call.
 unsafe extern "C" fn total_changes(
     context: *mut ffi::sqlite3_context,
     _count: c_int,
     _values: *mut *mut ffi::sqlite3_value,
 ) {
-    let (counters, connection) = call(context);
+    // SAFETY: SQLite's context for this call.
+    let (counters, connection) = unsafe { call(&context) };
     // SAFETY: the connection of this call.
     let here = unsafe { ffi::sqlite3_total_changes64(connection) };
     // SAFETY: the context of this call.

@@ -20,7 +20,7 @@ pub(crate) struct Handle {
 // SAFETY: the connection is in serialized mode (SQLITE_OPEN_FULLMUTEX): any thread may call it. The
 // closures are Send, and called under the connection's mutex.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: serialized mode goes for calls at the same time too, and the closures are behind a mutex of their own.
 unsafe impl Sync for Handle {}
 
 impl std::fmt::Debug for Handle {
@@ -44,14 +44,18 @@ impl Handle {
         unsafe { ffi::sqlite3_db_mutex(self.raw()) }
     }
 
+    /// Makes other threads wait until [`Handle::leave`].
     fn enter(&self) {
         // SAFETY: the connection's own mutex, which a thread may enter several times.
         unsafe { ffi::sqlite3_mutex_enter(self.mutex()) };
     }
 
-    /// Undoes one [`Handle::enter`] of this thread.
-    fn leave(&self) {
-        // SAFETY: entered by this thread, say the callers.
+    /// Undoes one [`Handle::enter`].
+    ///
+    /// # Safety
+    /// This thread has entered once more than it has left.
+    unsafe fn leave(&self) {
+        // SAFETY: the connection's own mutex, and this thread has entered it, as the caller has promised.
         unsafe { ffi::sqlite3_mutex_leave(self.mutex()) };
     }
 
@@ -61,7 +65,8 @@ impl Handle {
         self.enter();
         // SAFETY: the connection is open.
         let error = unsafe { Error::of_connection(self.raw(), code) };
-        self.leave();
+        // SAFETY: entered above.
+        unsafe { self.leave() };
         error
     }
 
@@ -114,6 +119,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.handle.leave();
+        // SAFETY: `of` has entered, in this thread: a raw pointer keeps the guard from others.
+        unsafe { self.handle.leave() };
     }
 }

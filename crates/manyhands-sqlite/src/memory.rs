@@ -68,6 +68,10 @@ pub(crate) fn configure() {
     unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_PAGECACHE, none, of_each_cache, one_by_one) };
 }
 
+/// `sqlite3_mem_methods.xMalloc`.
+///
+/// # Safety
+/// `bytes` is positive, as SQLite has it.
 unsafe extern "C" fn allocate_piece(bytes: c_int) -> *mut c_void {
     let Some(defaults) = DEFAULTS.get() else { return ptr::null_mut() };
     let is_piece = (4097..=PIECE).contains(&bytes);
@@ -82,6 +86,11 @@ unsafe extern "C" fn allocate_piece(bytes: c_int) -> *mut c_void {
     unsafe { (defaults.allocate)(if is_piece { PIECE } else { bytes }) }
 }
 
+/// `sqlite3_mem_methods.xFree`.
+///
+/// # Safety
+/// The memory came from [`allocate_piece`], or from another of the functions that SQLite allocates with, and is not used any
+/// more.
 unsafe extern "C" fn free_piece(memory: *mut c_void) {
     let Some(defaults) = DEFAULTS.get() else { return };
     // SAFETY: SQLite frees what it got from us, which we got from the default functions.
@@ -94,7 +103,7 @@ unsafe extern "C" fn free_piece(memory: *mut c_void) {
         kept.push(memory.expose_provenance());
         return;
     }
-    // SAFETY: as above; nobody uses it any more.
+    // SAFETY: SQLite frees what it got from us, which we got from the default functions, and does not use it any more.
     unsafe { (defaults.free)(memory) };
 }
 

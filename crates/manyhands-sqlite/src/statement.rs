@@ -71,7 +71,7 @@ impl Statement {
                 )
             },
             // A null pointer would bind NULL: an empty slice's pointer is not null.
-            // SAFETY: as above.
+            // SAFETY: the statement is alive, and SQLite copies the bytes before it returns.
             ValueRef::Blob(bytes) => unsafe {
                 ffi::sqlite3_bind_blob64(
                     raw,
@@ -130,26 +130,26 @@ impl Statement {
         // SAFETY: the statement is alive; an index that does not exist reads as NULL.
         match unsafe { ffi::sqlite3_column_type(raw, index) } {
             ffi::SQLITE_INTEGER => {
-                // SAFETY: as above.
+                // SAFETY: the statement is alive, and has this column in its row.
                 let number = unsafe { ffi::sqlite3_column_int64(raw, index) };
                 ValueRef::Integer(number)
             }
             ffi::SQLITE_FLOAT => {
-                // SAFETY: as above.
+                // SAFETY: the statement is alive, and has this column in its row.
                 let number = unsafe { ffi::sqlite3_column_double(raw, index) };
                 ValueRef::Real(number)
             }
             ffi::SQLITE_TEXT => {
-                // SAFETY: as above. The pointer holds until the next step or reset, which need `&mut self`, or a
-                // conversion. To ask again for the column in its own type converts nothing; no other thread does
-                // meanwhile, since the statement is not `Sync`.
+                // SAFETY: the statement is alive, and has this column in its row.
                 let bytes = unsafe { ffi::sqlite3_column_text(raw, index) };
-                ValueRef::Text(self.bytes(index, bytes.cast()))
+                // SAFETY: the address that SQLite has just given for this column.
+                ValueRef::Text(unsafe { self.bytes(index, bytes) })
             }
             ffi::SQLITE_BLOB => {
-                // SAFETY: as above.
+                // SAFETY: the statement is alive, and has this column in its row.
                 let bytes = unsafe { ffi::sqlite3_column_blob(raw, index) };
-                ValueRef::Blob(self.bytes(index, bytes.cast()))
+                // SAFETY: the address that SQLite has just given for this column.
+                ValueRef::Blob(unsafe { self.bytes(index, bytes.cast()) })
             }
             _ => ValueRef::Null,
         }
@@ -160,8 +160,13 @@ impl Statement {
         (0..self.column_count()).map(|index| self.column(index).to_owned()).collect()
     }
 
-    /// The bytes of a TEXT or BLOB column, at the address that SQLite gave for them.
-    fn bytes(&self, index: c_int, address: *const u8) -> &[u8] {
+    /// The bytes of a TEXT or BLOB column. They stay until the next step or reset, which need `&mut self`, or a conversion.
+    /// To ask again for the column in its own type converts nothing; no other thread does meanwhile, since the statement is
+    /// not `Sync`.
+    ///
+    /// # Safety
+    /// `address` is what SQLite has said last of where they are.
+    unsafe fn bytes(&self, index: c_int, address: *const u8) -> &[u8] {
         // SAFETY: the statement is alive.
         let count = unsafe { ffi::sqlite3_column_bytes(self.raw(), index) };
         if address.is_null() || count <= 0 {

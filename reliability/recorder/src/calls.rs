@@ -25,6 +25,8 @@ macro_rules! fail {
 /// Defines `open` under one of its names.
 macro_rules! open {
     ($name:ident, $symbol:literal) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
@@ -50,6 +52,8 @@ extern "C" fn close(descriptor: c_int) -> c_int {
     code
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(descriptor: c_int, bytes: *mut c_void, count: usize) -> isize {
@@ -62,6 +66,8 @@ unsafe extern "C" fn read(descriptor: c_int, bytes: *mut c_void, count: usize) -
 /// Defines `pread` under one of its names.
 macro_rules! pread {
     ($name:ident, $symbol:literal) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(fd: c_int, bytes: *mut c_void, count: usize, at: i64) -> isize {
@@ -75,6 +81,8 @@ macro_rules! pread {
 pread!(pread, c"pread");
 pread!(pread64, c"pread64");
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: usize) -> isize {
@@ -94,6 +102,8 @@ unsafe extern "C" fn write(descriptor: c_int, bytes: *const c_void, count: usize
 /// Defines `pwrite` under one of its names.
 macro_rules! pwrite {
     ($name:ident, $symbol:literal) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
@@ -149,6 +159,8 @@ extern "C" fn fsync(descriptor: c_int) -> c_int {
     record::sync(descriptor, || next!(c"fsync", fn(c_int) -> c_int, descriptor))
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
@@ -163,6 +175,8 @@ unsafe extern "C" fn unlink(path: *const c_char) -> c_int {
 /// Defines a function that takes a path first, and changes nothing.
 macro_rules! by_path {
     ($call:literal: $name:ident, $symbol:literal, $result:ty $(, $argument:ident: $type:ty)*) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(path: *const c_char $(, $argument: $type)*) -> $result {
@@ -180,6 +194,8 @@ by_path!("stat": lstat64, c"lstat64", c_int, into: *mut c_void);
 by_path!("access": access, c"access", c_int, mode: c_int);
 by_path!("readlink": readlink, c"readlink", isize, into: *mut c_char, size: usize);
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn statx(
@@ -206,6 +222,8 @@ unsafe extern "C" fn statx(
 /// Defines a function on a descriptor, with a number or an address behind.
 macro_rules! by_descriptor {
     ($call:literal: $name:ident, $symbol:literal, $($argument:ident: $type:ty),*) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(descriptor: c_int, $($argument: $type),*) -> c_int {
@@ -225,6 +243,8 @@ by_descriptor!("fchmod": fchmod, c"fchmod", mode: c_uint);
 /// Defines `fcntl` under one of its names. A lock that is held cannot fail to be given back.
 macro_rules! fcntl {
     ($name:ident, $symbol:literal) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(fd: c_int, command: c_int, argument: c_long) -> c_int {
@@ -243,7 +263,7 @@ fcntl!(fcntl64, c"fcntl64");
 /// `argument` is what `command` demands.
 unsafe fn is_unlock(command: c_int, argument: c_long) -> bool {
     let locks = [libc::F_SETLK, libc::F_SETLKW, libc::F_OFD_SETLK, libc::F_OFD_SETLKW];
-    // SAFETY: these commands take the address of a lock, says the caller.
+    // SAFETY: for these commands, and for no others is it read, the argument is the address of a `flock`.
     locks.contains(&command)
         && unsafe { (*(argument as *const libc::flock)).l_type } == libc::F_UNLCK as libc::c_short
 }
@@ -251,6 +271,8 @@ unsafe fn is_unlock(command: c_int, argument: c_long) -> bool {
 /// Defines `mmap` under one of its names. Anonymous memory that may lie anywhere is the allocator's.
 macro_rules! mmap {
     ($name:ident, $symbol:literal) => {
+        /// # Safety
+        /// As the C library's function of this name.
         // SAFETY: same signature and meaning as the C library's function of this name.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(
@@ -280,6 +302,8 @@ macro_rules! mmap {
 mmap!(mmap, c"mmap");
 mmap!(mmap64, c"mmap64");
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mremap(
@@ -301,6 +325,8 @@ unsafe extern "C" fn mremap(
     )
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(from: *mut c_void, count: usize) -> c_int {
@@ -309,6 +335,8 @@ unsafe extern "C" fn munmap(from: *mut c_void, count: usize) -> c_int {
 }
 
 /// `syscall`, for the one call that has no function of its own: the futex.
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(

@@ -19,6 +19,8 @@ fn map() -> Option<&'static AtomicI64> {
     Some(unsafe { &*address.cast() })
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut libc::timespec) -> c_int {
@@ -30,6 +32,8 @@ unsafe extern "C" fn clock_gettime(clock: c_int, into: *mut libc::timespec) -> c
     code
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(into: *mut libc::timeval, zone: *mut c_void) -> c_int {
@@ -41,13 +45,15 @@ unsafe extern "C" fn gettimeofday(into: *mut libc::timeval, zone: *mut c_void) -
     code
 }
 
+/// # Safety
+/// As the C library's function of this name.
 // SAFETY: same signature and meaning as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn time(into: *mut libc::time_t) -> libc::time_t {
     let now =
         next!(c"time", fn(*mut libc::time_t) -> libc::time_t, ptr::null_mut()) + seconds_off();
     if !into.is_null() {
-        // SAFETY: not null: a place for the answer, says the caller.
+        // SAFETY: not null, so a place for the answer, which time(2) asks its callers for.
         unsafe { *into = now };
     }
     now

@@ -119,7 +119,7 @@ pub unsafe fn name(path: *const c_char) {
         return;
     }
     let Some(faults) = faults() else { return };
-    // SAFETY: says the caller.
+    // SAFETY: not null, so the caller has promised bytes that end with a zero byte.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     if path.starts_with(&faults.directory) {
         ARMED.store(true, Ordering::Relaxed);

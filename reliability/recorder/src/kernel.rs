@@ -54,7 +54,7 @@ pub unsafe fn call(number: c_long, arguments: [c_long; 4]) -> c_long {
     // SAFETY: the C library's `syscall` has this signature.
     let function = unsafe { core::mem::transmute::<*mut c_void, Function>(NEXT.address()) };
     let [a, b, c, d] = arguments;
-    // SAFETY: says the caller.
+    // SAFETY: the arguments are good for this system call, as the caller has promised; it reads no more than it has.
     unsafe { function(number, a, b, c, d) }
 }
 
@@ -173,7 +173,7 @@ pub unsafe fn inode_at(path: *const core::ffi::c_char) -> Option<u64> {
         status.as_mut_ptr() as c_long,
         libc::AT_SYMLINK_NOFOLLOW.into(),
     ];
-    // SAFETY: a path, says the caller, and room for the result.
+    // SAFETY: a path that ends with a zero byte, as the caller has promised, and room for the result.
     let code = unsafe { call(libc::SYS_newfstatat, arguments) };
     // SAFETY: zeroed, and filled in: all bits are valid.
     let status = unsafe { status.assume_init() };

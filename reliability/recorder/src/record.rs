@@ -161,7 +161,7 @@ pub unsafe fn write(
 /// `bytes` points to `count` bytes.
 pub unsafe fn say(bytes: *const c_void, count: usize) {
     let Some(log) = log() else { return };
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised so many bytes; they stay as they are while it waits for this call.
     let bytes = unsafe { core::slice::from_raw_parts(bytes.cast(), count) };
     quietly(|| log.put(format::SAID, 0, 0, bytes));
 }
@@ -213,12 +213,12 @@ pub fn sync(descriptor: c_int, act: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// `path` points to bytes that end with a zero byte.
 pub unsafe fn open(path: *const c_char, flags: c_int, act: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised that a zero byte ends it.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     let changes = flags & (libc::O_CREAT | libc::O_TRUNC) != 0;
     let Some(log) = log().filter(|log| changes && log.is_tracked(name)) else { return act() };
     let turn = quietly(|| log.turn());
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised that a zero byte ends it, as `inode_at` demands.
     let was = quietly(|| unsafe { kernel::inode_at(path) });
     let descriptor = act();
     quietly(|| {
@@ -241,11 +241,11 @@ pub unsafe fn open(path: *const c_char, flags: c_int, act: impl FnOnce() -> c_in
 /// # Safety
 /// `path` points to bytes that end with a zero byte.
 pub unsafe fn unlink(path: *const c_char, act: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised that a zero byte ends it.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     let Some(log) = log().filter(|log| log.is_tracked(name)) else { return act() };
     let turn = quietly(|| log.turn());
-    // SAFETY: says the caller.
+    // SAFETY: the caller has promised that a zero byte ends it, as `inode_at` demands.
     let inode = quietly(|| unsafe { kernel::inode_at(path) });
     let code = act();
     quietly(|| {

@@ -148,7 +148,7 @@ impl Page {
     }
 
     fn get(&self) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: inside the mapping, where any bits are a number.
         unsafe { self.word().read_volatile() }
     }
 }

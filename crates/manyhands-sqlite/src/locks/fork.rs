@@ -107,6 +107,8 @@ impl Drop for HeldOff {
     }
 }
 
+/// # Safety
+/// The C library calls it, before a fork, in the thread that forks.
 unsafe extern "C" fn prepare() {
     for mutex in &MUTEXES {
         // SAFETY: a static mutex of SQLite or null; this thread holds none of them (see the
@@ -118,6 +120,8 @@ unsafe extern "C" fn prepare() {
     unsafe { ptr::write(HELD_TABLE.0.get(), Some(table)) };
 }
 
+/// # Safety
+/// The C library calls it, after `prepare` in the same thread, in the parent.
 unsafe extern "C" fn parent() {
     drop(take_held_table());
     leave_mutexes();
@@ -125,6 +129,9 @@ unsafe extern "C" fn parent() {
 
 /// The child has one thread, this one; other threads' memory may be in any state, so nothing is
 /// allocated or freed.
+///
+/// # Safety
+/// The C library calls it, after `prepare` in the same thread, in the child.
 unsafe extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     let mut table = take_held_table();

@@ -34,7 +34,7 @@ pub(super) fn replace() -> Result<(), InstallError> {
     // SAFETY: the name is a C string; the answer is null or a VFS that lives as long as the
     // process.
     let vfs = unsafe { sqlite3_vfs_find(c"unix".as_ptr()) };
-    // SAFETY: see above; nobody writes to a registered VFS.
+    // SAFETY: null, or a VFS that lives as long as the process; of this one nobody changes the methods.
     let set_system_call = unsafe { vfs.as_ref() }
         .and_then(|vfs| vfs.xSetSystemCall)
         .ok_or(InstallError::NoUnixVfs)?;
@@ -68,7 +68,7 @@ pub(super) fn replace() -> Result<(), InstallError> {
 /// # Safety
 /// `path` is a C string.
 unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: c_int) -> c_int {
-    // SAFETY: by the contract, which SQLite keeps.
+    // SAFETY: the caller has promised a C string: SQLite's file names are.
     let path = unsafe { CStr::from_ptr(path) };
     match descriptor_table::open(path, flags, mode.cast_unsigned()) {
         Ok(descriptor) => descriptor,
@@ -96,8 +96,7 @@ unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_v
     if let libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK = command
         && let Some(canonical) = descriptor_table::canonical(descriptor)
     {
-        // SAFETY: by the contract, which SQLite keeps; its struct is on the caller's stack and
-        // nobody else's.
+        // SAFETY: a lock command, so the caller has promised a `struct flock`. SQLite's is on its stack, and nobody else's.
         let request = unsafe { argument.cast::<libc::flock>().as_mut() };
         let request = request.expect("SQLite passes a struct flock with each lock command");
         // Without a write lock nobody writes: so this lock is worth a system call.
@@ -111,7 +110,7 @@ unsafe extern "C" fn fcntl(descriptor: c_int, command: c_int, argument: *mut c_v
         }
         return result;
     }
-    // SAFETY: the caller's arguments, unchanged.
+    // SAFETY: the argument is what the command asks for, as the caller has promised, and is passed on unchanged.
     unsafe { libc::fcntl(descriptor, command, argument) }
 }
 
@@ -123,7 +122,7 @@ compile_error!(
 /// # Safety
 /// `status` points to room for a `struct stat`.
 unsafe extern "C" fn fstat(descriptor: c_int, status: *mut libc::stat) -> c_int {
-    // SAFETY: by the contract, which SQLite keeps.
+    // SAFETY: an integer, and room for the answer, as the caller has promised.
     let result = unsafe { libc::fstat(descriptor, status) };
     if result == 0 {
         // SAFETY: fstat has just filled it.
@@ -145,7 +144,7 @@ pub(super) fn status_asked_in(call: impl FnOnce()) -> Option<Status> {
 /// # Safety
 /// `path` is a C string; `status` points to room for a `struct stat`.
 unsafe extern "C" fn stat(path: *const c_char, status: *mut libc::stat) -> c_int {
-    // SAFETY: by the contract, which SQLite keeps.
+    // SAFETY: a C string, and room for the answer, as the caller has promised.
     let result = unsafe { libc::stat(path, status) };
     if result == 0 {
         // SAFETY: stat has just filled it.
@@ -169,7 +168,7 @@ fn mark_generation(status: &mut libc::stat) {
 fn fail(error: &io::Error) -> c_int {
     // SAFETY: always valid, and this thread's own.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: see above.
+    // SAFETY: an integer of this thread, which nobody else has.
     unsafe { ptr::write(errno, error.raw_os_error().unwrap_or(libc::EIO)) };
     -1
 }
@@ -183,7 +182,7 @@ pub(super) fn raw_open(path: &CStr, flags: c_int, mode: u32) -> io::Result<RawFd
 
 /// The system call itself, for `descriptor_table`.
 pub(super) fn raw_close(descriptor: RawFd) -> io::Result<()> {
-    // SAFETY: closing is harmless to memory; the callers own the descriptor.
+    // SAFETY: an integer. `descriptor_table` closes what it has opened, and what SQLite gives back.
     let result = unsafe { libc::close(descriptor) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

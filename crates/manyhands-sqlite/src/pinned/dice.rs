@@ -83,6 +83,10 @@ impl Connection {
 type Function =
     unsafe extern "C" fn(*mut ffi::sqlite3_context, c_int, *mut *mut ffi::sqlite3_value);
 
+/// The SQL function `random()`.
+///
+/// # Safety
+/// SQLite calls it, with the context of the call.
 unsafe extern "C" fn random(
     context: *mut ffi::sqlite3_context,
     _count: c_int,
@@ -99,6 +103,10 @@ unsafe extern "C" fn random(
     unsafe { ffi::sqlite3_result_int64(context, number) };
 }
 
+/// The SQL function `randomblob()`.
+///
+/// # Safety
+/// SQLite calls it, with the context of the call and one value.
 unsafe extern "C" fn randomblob(
     context: *mut ffi::sqlite3_context,
     _count: c_int,
@@ -125,7 +133,7 @@ unsafe extern "C" fn randomblob(
     }
     // SAFETY: so many bytes were just allocated.
     unsafe { blob.write_bytes(0, count as usize) };
-    // SAFETY: as above, written, and nobody else's yet.
+    // SAFETY: so many bytes were just allocated, and written, and are nobody else's yet.
     draw(unsafe { core::slice::from_raw_parts_mut(blob, count as usize) });
     // SAFETY: the context of this call. SQLite owns the blob from here on.
     unsafe { ffi::sqlite3_result_blob64(context, blob.cast(), count, Some(ffi::sqlite3_free)) };

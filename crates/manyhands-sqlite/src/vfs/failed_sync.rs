@@ -8,6 +8,10 @@ use super::shim::ShimFile as _;
 use super::with_database_file;
 use crate::{CheckpointMode, Connection, OpenMode};
 
+/// `sqlite3_io_methods.xSync`.
+///
+/// # Safety
+/// None: it touches nothing.
 unsafe extern "C" fn fail(_file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
     ffi::SQLITE_IOERR_FSYNC
 }

@@ -57,6 +57,8 @@ unsafe fn shim<F: ShimFile>(file: &mut *mut ffi::sqlite3_file) -> &mut F {
 /// A method whose arguments are numbers.
 macro_rules! method {
     ($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {
+        /// # Safety
+        /// SQLite calls it: see the head of the file.
         unsafe extern "C" fn $name<F: ShimFile>(
             mut file: *mut ffi::sqlite3_file,
             $($argument: $type),*
@@ -76,6 +78,8 @@ method!(device_characteristics() -> c_int);
 method!(shm_lock(offset: c_int, count: c_int, flags: c_int) -> c_int);
 method!(shm_barrier());
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn close<F: ShimFile>(mut file: *mut ffi::sqlite3_file) -> c_int {
     let place: *mut F = file.cast();
     // SAFETY: the file that SQLite has passed to this method of the table.
@@ -86,6 +90,8 @@ unsafe extern "C" fn close<F: ShimFile>(mut file: *mut ffi::sqlite3_file) -> c_i
     unsafe { real.close() }
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn read<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     buffer: *mut c_void,
@@ -99,6 +105,8 @@ unsafe extern "C" fn read<F: ShimFile>(
     unsafe { shim::<F>(&mut file) }.read(bytes, offset)
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn write<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     buffer: *const c_void,
@@ -111,6 +119,8 @@ unsafe extern "C" fn write<F: ShimFile>(
     unsafe { shim::<F>(&mut file) }.write(bytes, offset)
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn file_size<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     bytes: *mut i64,
@@ -126,6 +136,8 @@ unsafe extern "C" fn file_size<F: ShimFile>(
     }
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn check_reserved_lock<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     held: *mut c_int,
@@ -141,6 +153,8 @@ unsafe extern "C" fn check_reserved_lock<F: ShimFile>(
     }
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn file_control<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     operation: c_int,
@@ -152,6 +166,8 @@ unsafe extern "C" fn file_control<F: ShimFile>(
     unsafe { file.file_control(operation, argument) }
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn shm_map<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     region: c_int,
@@ -166,6 +182,8 @@ unsafe extern "C" fn shm_map<F: ShimFile>(
     code
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn shm_unmap<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     delete: c_int,
@@ -176,6 +194,8 @@ unsafe extern "C" fn shm_unmap<F: ShimFile>(
     unsafe { file.shm_unmap(delete) }
 }
 
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn fetch<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     offset: i64,
@@ -191,6 +211,9 @@ unsafe extern "C" fn fetch<F: ShimFile>(
 
 /// The mapping is not the connection's: there is nothing to give back. Where others have committed SQLite
 /// gives all of it back, with a null address.
+///
+/// # Safety
+/// SQLite calls it: see the head of the file.
 unsafe extern "C" fn unfetch<F: ShimFile>(
     mut file: *mut ffi::sqlite3_file,
     _offset: i64,

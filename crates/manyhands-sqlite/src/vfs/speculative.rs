@@ -114,7 +114,7 @@ impl Speculation {
         live: core::ptr::NonNull<core::ffi::c_void>,
     ) -> *mut core::ffi::c_void {
         if self.view.is_none() {
-            // SAFETY: says the caller.
+            // SAFETY: a shared mapping that stays until `unmap`, which drops the view, as the caller has promised.
             self.view = unsafe { View::of(live) };
         }
         self.view.as_ref().map_or(live.as_ptr(), View::address)

@@ -33,6 +33,9 @@ const FRAME_HEADER_BYTES: usize = 24;
 const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
 
 /// The unix VFS writes one byte only to let the -shm file grow.
+///
+/// # Safety
+/// `count` bytes are there, as pwrite(2) demands.
 unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i64) -> isize {
     let fails = FAILS.load(Ordering::Relaxed);
     // SAFETY: the commit frame's header and the bytes that erase it are both this long.
@@ -47,7 +50,7 @@ unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, count: usize, at: i6
     if refused {
         return fail(libc::ENOSPC);
     }
-    // SAFETY: the caller's own arguments.
+    // SAFETY: passed on as they came, with so many bytes as the caller has promised.
     let written = unsafe { libc::pwrite(fd, bytes, count, at) };
     // The shim writes all frames of a commit together (`wal_appends`).
     if fails == FRAME && count.is_multiple_of(FRAME_BYTES) { fail(libc::EIO) } else { written }
@@ -64,7 +67,7 @@ fn fail(error: c_int) -> isize {
 fn replace_write() {
     // SAFETY: a C string; the answer is null or a VFS that lives for ever.
     let vfs = unsafe { sqlite3_vfs_find(c"unix".as_ptr()) };
-    // SAFETY: see above.
+    // SAFETY: null, or a VFS that lives for ever.
     let set = unsafe { vfs.as_ref() }.and_then(|vfs| vfs.xSetSystemCall).expect("the unix VFS");
     let write: unsafe extern "C" fn(c_int, *const c_void, usize, i64) -> isize = write;
     for name in [c"pwrite", c"pwrite64"] {

@@ -118,6 +118,9 @@ impl Drop for Connection {
     }
 }
 
+/// # Safety
+/// `rows` is a vector of strings that nobody else has meanwhile; the values are the row that SQLite passes to
+/// `sqlite3_exec`'s callback.
 unsafe extern "C" fn first_column(
     rows: *mut c_void,
     _count: c_int,

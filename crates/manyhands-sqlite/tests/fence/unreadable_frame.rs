@@ -11,6 +11,8 @@ use super::own_process;
 
 static FAILS: AtomicBool = AtomicBool::new(false);
 
+/// # Safety
+/// There is room for `count` bytes, as pread(2) demands.
 unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, count: usize, at: i64) -> isize {
     if FAILS.load(Ordering::Relaxed) {
         // SAFETY: the C library's own address of this thread's errno.
@@ -19,14 +21,14 @@ unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, count: usize, at: i64) 
         unsafe { *errno = libc::EIO };
         return -1;
     }
-    // SAFETY: the caller's own arguments.
+    // SAFETY: passed on as they came, with room for so many bytes as the caller has promised.
     unsafe { libc::pread(fd, bytes, count, at) }
 }
 
 fn replace_read() {
     // SAFETY: a C string; the answer is null or a VFS that lives for ever.
     let vfs = unsafe { sqlite3_vfs_find(c"unix".as_ptr()) };
-    // SAFETY: see above.
+    // SAFETY: null, or a VFS that lives for ever.
     let set = unsafe { vfs.as_ref() }.and_then(|vfs| vfs.xSetSystemCall).expect("the unix VFS");
     let read: unsafe extern "C" fn(c_int, *mut c_void, usize, i64) -> isize = read;
     for name in [c"pread", c"pread64"] {
