@@ -12,3 +12,4 @@ pub(crate) mod rewrite;
 pub(crate) mod routing;
 pub(crate) mod rowid;
 pub(crate) mod tables;
+pub(crate) mod text;

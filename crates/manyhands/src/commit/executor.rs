@@ -25,6 +25,7 @@ use crate::session::Session;
 use crate::statement::prepared::{Prepared, Spared};
 use crate::statement::rowid::Recorded;
 use crate::statement::tables::TableSet;
+use crate::statement::text::is_blank;
 
 /// What became of one request.
 #[derive(Debug, PartialEq, Eq)]
@@ -208,9 +209,12 @@ impl Executor {
 
     fn compile(&self, sql: &str) -> Result<Box<Prepared>, sqlite::Error> {
         let (compiled, used) = self.session.compile(sql, Spared::None)?;
-        // A request has one statement for each text.
-        let one = compiled.filter(|_| used == sql.len());
-        one.ok_or_else(|| sqlite::Error::misuse("a text of a request is not one statement"))
+        let Some(mut one) = compiled.filter(|_| is_blank(&sql[used..])) else {
+            return Err(sqlite::Error::misuse("a text of a request is not one statement"));
+        };
+        // It is found again by the whole of it.
+        one.sql = sql.into();
+        Ok(one)
     }
 
     /// Takes SQLite's write lock, waiting for other SQLite programs until the deadline.

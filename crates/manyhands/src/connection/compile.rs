@@ -17,6 +17,7 @@ use crate::session::schema::READS_SCHEMA;
 use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::rewrite;
 use crate::statement::routing::{Route, is_nothing};
+use crate::statement::text::{begins_as_a_write, is_blank};
 
 /// A compiled statement, with a value for each of its parameters.
 type Begun<'v> = (Box<Prepared>, Cow<'v, [Value]>);
@@ -308,42 +309,4 @@ impl Connection {
 /// True for an error of the statement, and not of the system.
 fn does_not_compile(error: &Error) -> bool {
     error.code().is_some_and(sqlite::Code::is_result)
-}
-
-/// True for a text whose first word is that of a statement which changes rows.
-fn begins_as_a_write(sql: &str) -> bool {
-    let word = sql.split_ascii_whitespace().next().unwrap_or_default();
-    ["INSERT", "UPDATE", "DELETE", "REPLACE"].iter().any(|it| word.eq_ignore_ascii_case(it))
-}
-
-/// Whether there is nothing but white space, comments and empty statements.
-pub(crate) fn is_blank(sql: &str) -> bool {
-    let mut rest = sql;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', '\n', '\x0c', '\r', ';']);
-        let comment = if rest.starts_with("--") {
-            rest.find('\n')
-        } else if let Some(inside) = rest.strip_prefix("/*") {
-            inside.find("*/").map(|end| end + 4)
-        } else {
-            return rest.is_empty();
-        };
-        // SQLite reads a comment without an end to the end of the text.
-        rest = &rest[comment.unwrap_or(rest.len())..];
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_blank;
-
-    #[test]
-    fn comments_are_blank_and_all_else_is_a_statement() {
-        for sql in ["", " ;\n;", "-- x", "-- x\n /* y */ ;", "/*", "/**/", "/* ; select */"] {
-            assert!(is_blank(sql), "{sql}");
-        }
-        for sql in ["x", ";x", "-", "/", "*", "- -", "-- x\nselect 1", "/**/a", "/*/ */x"] {
-            assert!(!is_blank(sql), "{sql}");
-        }
-    }
 }

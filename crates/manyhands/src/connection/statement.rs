@@ -16,7 +16,6 @@ use manyhands_sqlite::{self as sqlite, Code, Value};
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::connection::compile::is_blank;
 use crate::connection::cursor::{Cursor, MappedRows};
 use crate::error::ErrorKind;
 use crate::params::{Given, Params};
@@ -24,6 +23,7 @@ use crate::row::{Outcome, RowView};
 use crate::row_buffer::RowBuffer;
 use crate::session::interrupt::Interrupt;
 use crate::statement::prepared::Prepared;
+use crate::statement::text::is_blank;
 
 /// A statement with its values; made by [`Connection::prepare`].
 ///

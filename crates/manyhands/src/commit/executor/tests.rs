@@ -57,3 +57,34 @@ fn a_request_ends_no_batch() {
         executor.commit().expect("commits");
     }
 }
+
+/// The text of a request is what the application wrote, which may go on with a comment.
+#[test]
+fn a_statement_with_a_comment_after_it_is_executed_here() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = Database::open(directory.path().join("app.db")).expect("opens");
+    let mut connection = database.connect().expect("a connection");
+    connection.execute("CREATE TABLE t (n)", &[]).expect("a table");
+    let file = connection.file.clone().expect("it has a queue");
+    let queue = file.queue();
+    let mut guard = file.executor(&queue).expect("an executor");
+    let executor = guard.get();
+    let settings = connection.session_settings;
+    executor.adopt(settings).expect("settings");
+    for (sql, expected) in [
+        ("INSERT INTO t VALUES (1); -- and so on", Executed::Answered),
+        ("INSERT INTO t VALUES (1); -- and so on", Executed::Answered),
+        ("INSERT INTO t VALUES (1) /* one */ ;\n", Executed::Answered),
+        ("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)", Executed::NotHere),
+    ] {
+        executor.begin(Deadline::after(Duration::from_secs(5))).expect("begins");
+        let mut request = Request::new(settings, Counts::default(), None);
+        request.push(sql, 0, &[]);
+        let (mut bytes, mut answer) = (Vec::new(), Vec::new());
+        request::encode(&request, &mut bytes).expect("it is small");
+        let time_max = limits::FIRST_REQUEST_TIME_MAX;
+        let executed = executor.execute(&bytes, time_max, |_| TableSet::ALL, &mut answer);
+        assert_eq!(executed, expected, "{sql}");
+        executor.commit().expect("commits");
+    }
+}
