@@ -136,6 +136,7 @@ const HEAD: &str = "# Planted bugs
 which no user gets; the environment variable `MANYHANDS_PLANTED` names the fault) and runs campaigns until
 one finds something. It fails when one survives, and when a campaign finds something where nothing was planted.
 This table is its output (`--table`). What is called `test` are the tests of a package, built with that feature.
+Why the faults are calls in the product, and not patches: [decision 21](../decisions/0021-planted-faults-are-calls.md).
 
 | fault | what is wrong | found by | after | its words |
 |---|---|---|---|---|

@@ -164,10 +164,7 @@ impl ShimFile for DatabaseFile {
         if planted("no-sync-of-the-database") {
             return ffi::SQLITE_OK;
         }
-        let mut code = self.real.sync(flags);
-        if planted("failed-sync-succeeds") {
-            code = ffi::SQLITE_OK;
-        }
+        let code = self.real.sync(flags);
         if code != ffi::SQLITE_OK {
             // In WAL mode this is a checkpoint's. The kernel may have dropped what it has copied, and those before it, which
             // do not sync where others have committed meanwhile: the next one must not go on from there.

@@ -157,13 +157,10 @@ impl DatabaseFile {
         if planted("no-sync-of-the-wal") {
             return ffi::SQLITE_OK;
         }
-        let mut code = match self.flush_wal() {
+        let code = match self.flush_wal() {
             ffi::SQLITE_OK => real.sync(flags),
             code => code,
         };
-        if planted("failed-sync-succeeds") {
-            code = ffi::SQLITE_OK;
-        }
         if code == ffi::SQLITE_OK {
             self.announcements.synced();
         } else {
