@@ -138,7 +138,10 @@ fn install_now() {
 }
 
 /// Only atomics and system calls in here.
-extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+///
+/// # Safety
+/// The kernel calls it for SIGBUS, as `SA_SIGINFO` asks for.
+unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid `siginfo_t` to a handler with SA_SIGINFO.
     let info_value = unsafe { &*info };
     // SAFETY: SIGBUS fills this member of the union.
@@ -147,7 +150,8 @@ extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     let is_fault = info_value.si_code > 0;
     let is_ignored = !is_fault && EARLIER.load(Ordering::Relaxed) == libc::SIG_IGN;
     if !(is_ignored || is_fault && heal(fault)) {
-        chain(signal, info, context);
+        // SAFETY: what the kernel has passed to this handler.
+        unsafe { chain(signal, info, context) };
     }
 }
 
@@ -171,11 +175,17 @@ fn heal(fault: usize) -> bool {
         // First told, then done.
         place.failed.store(true, Ordering::Release);
         match descriptor {
-            NONE => (0..TRIES).any(|_| empty_memory(address, bytes, libc::MAP_FIXED).is_some()),
+            NONE => (0..TRIES).any(|_| {
+                // SAFETY: a mapping that is guarded, of this length: `guard` demands that any bits are valid there.
+                unsafe { empty_memory(address, bytes, libc::MAP_FIXED) }.is_some()
+            }),
             descriptor => {
                 let page = PAGE.load(Ordering::Relaxed);
                 let offset = (fault - address) / page * page;
-                (0..TRIES).any(|_| replace_page(address, offset, page, descriptor))
+                (0..TRIES).any(|_| {
+                    // SAFETY: a page of a mapping that is guarded: `guard` demands that any bits are valid there.
+                    unsafe { replace_page(address, offset, page, descriptor) }
+                })
             }
         }
     });
@@ -185,24 +195,26 @@ fn heal(fault: usize) -> bool {
 }
 
 /// New memory, which may be written; with `MAP_FIXED` in the place of what is at `address`.
-fn empty_memory(address: usize, bytes: usize, fixed: c_int) -> Option<*mut c_void> {
+///
+/// # Safety
+/// With `MAP_FIXED` there is a mapping of this length, which may be replaced: any bits are valid there, from one moment to
+/// the next.
+unsafe fn empty_memory(address: usize, bytes: usize, fixed: c_int) -> Option<*mut c_void> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
-    // SAFETY: replaces, if anything, a mapping of ours, of exactly this length, by one that is as readable and
-    // writable: any bits are valid there, as `guard` demands of who has it watched.
+    // SAFETY: replaces nothing, or a mapping that may be replaced, as the caller has promised, by one that is as readable and
+    // writable.
     let new = unsafe { libc::mmap(address as *mut c_void, bytes, protection, flags, -1, 0) };
     (new != libc::MAP_FAILED).then_some(new)
 }
 
 /// Reads a page to its end, or to the file's. False when the disk fails.
-fn read_page(new: *mut u8, offset: usize, page: usize, descriptor: RawFd) -> bool {
+fn read_page(page: &mut [u8], offset: usize, descriptor: RawFd) -> bool {
     let mut got = 0;
-    while got < page {
-        // SAFETY: `got` is within the page.
-        let rest = unsafe { new.add(got) };
-        let (count, at) = (page - got, (offset + got) as libc::off_t);
-        // SAFETY: so much memory is there.
-        let read = unsafe { libc::pread(descriptor, rest.cast(), count, at) };
+    while got < page.len() {
+        let (rest, at) = (&mut page[got..], (offset + got) as libc::off_t);
+        // SAFETY: the rest of the page has so many bytes.
+        let read = unsafe { libc::pread(descriptor, rest.as_mut_ptr().cast(), rest.len(), at) };
         let is_interrupted = || Error::last_os_error().kind() == ErrorKind::Interrupted;
         match usize::try_from(read) {
             Ok(0) => return true,
@@ -216,14 +228,20 @@ fn read_page(new: *mut u8, offset: usize, page: usize, descriptor: RawFd) -> boo
 
 /// Puts what is in the file at `offset` in the place of that page of the mapping at `address`, in one step: other
 /// threads may be reading it.
-fn replace_page(address: usize, offset: usize, page: usize, descriptor: RawFd) -> bool {
-    let Some(new) = empty_memory(0, page, 0) else { return false };
-    let is_read = read_page(new.cast(), offset, page, descriptor);
+///
+/// # Safety
+/// That page is mapped, and may be replaced: any bits are valid there, from one moment to the next.
+unsafe fn replace_page(address: usize, offset: usize, page: usize, descriptor: RawFd) -> bool {
+    // SAFETY: replaces nothing.
+    let Some(new) = (unsafe { empty_memory(0, page, 0) }) else { return false };
+    // SAFETY: the memory is new, as long, and zero.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(new.cast::<u8>(), page) };
+    let is_read = read_page(bytes, offset, descriptor);
     // SAFETY: the memory is new, and as long.
     let protected = is_read && unsafe { libc::mprotect(new, page, libc::PROT_READ) } == 0;
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let place = (address + offset) as *mut c_void;
-    // SAFETY: the page lies in a mapping of ours, where any bits are valid.
+    // SAFETY: the new page is nobody else's, and the one in whose place it comes may be replaced, as the caller has promised.
     let moved = protected && unsafe { libc::mremap(new, page, page, flags, place) } == place;
     if !moved {
         // SAFETY: the memory is new, and nobody's else.
@@ -233,8 +251,11 @@ fn replace_page(address: usize, offset: usize, page: usize, descriptor: RawFd) -
 }
 
 /// Does what would have been done without us.
-fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    type WithInfo = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+///
+/// # Safety
+/// In a signal handler, with what the kernel has passed to it.
+unsafe fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    type WithInfo = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
     type Plain = extern "C" fn(c_int);
     let earlier = EARLIER.load(Ordering::Relaxed);
     if earlier == libc::SIG_DFL || earlier == libc::SIG_IGN {
@@ -245,7 +266,8 @@ fn chain(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     } else if EARLIER_TAKES_INFO.load(Ordering::Relaxed) != 0 {
         // SAFETY: it was installed with SA_SIGINFO, so it is a function of this type.
         let earlier = unsafe { core::mem::transmute::<usize, WithInfo>(earlier) };
-        earlier(signal, info, context);
+        // SAFETY: the arguments are the kernel's, as it would have passed them to this handler.
+        unsafe { earlier(signal, info, context) };
     } else {
         // SAFETY: it was installed without SA_SIGINFO, so it is a function of this type.
         let earlier = unsafe { core::mem::transmute::<usize, Plain>(earlier) };

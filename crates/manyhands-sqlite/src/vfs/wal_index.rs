@@ -149,31 +149,40 @@ impl View {
         self.private
     }
 
-    /// A word of the first page at `base`, which is one of this view's two mappings.
-    fn word(&self, base: NonNull<AtomicU64>, index: usize) -> &AtomicU64 {
+    /// A word of the first page as it is in shared memory.
+    fn live_word(&self, index: usize) -> &AtomicU64 {
         debug_assert!(index < self.page_bytes / 8);
-        // SAFETY: inside the first page, which is mapped as long as the view is.
-        let word = unsafe { base.add(index) };
+        // SAFETY: inside the first page of the unix VFS's mapping, which stays as long as the view, as `of` demands.
+        let word = unsafe { self.live.add(index) };
         // SAFETY: aligned to 8, and only ever used as bytes by SQLite and as atomics here. What tears
         // when SQLite writes meanwhile is noticed: it compares headers, or holds the write lock.
         unsafe { word.as_ref() }
     }
 
+    /// A word of the first page as the connection sees it.
+    fn own_word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < self.page_bytes / 8);
+        // SAFETY: inside the first page of this view's mapping, which stays as long as the view.
+        let word = unsafe { self.address.add(index) };
+        // SAFETY: aligned to 8, and used as bytes by SQLite only in its calls on this connection, and as atomics here.
+        unsafe { word.as_ref() }
+    }
+
     /// The first header as it is in shared memory. Stable only while the caller holds the write lock.
     pub(crate) fn live_header(&self) -> Header {
-        core::array::from_fn(|index| self.word(self.live, index).load(Ordering::Relaxed))
+        core::array::from_fn(|index| self.live_word(index).load(Ordering::Relaxed))
     }
 
     /// True when both copies of the header in shared memory are `header`.
     pub(crate) fn live_is(&self, header: &Header) -> bool {
         (0..2 * HEADER_WORDS).all(|index| {
-            self.word(self.live, index).load(Ordering::Acquire) == header[index % HEADER_WORDS]
+            self.live_word(index).load(Ordering::Acquire) == header[index % HEADER_WORDS]
         })
     }
 
     /// The first header as the connection sees it.
     pub(crate) fn header(&self) -> Header {
-        core::array::from_fn(|index| self.word(self.address, index).load(Ordering::Relaxed))
+        core::array::from_fn(|index| self.own_word(index).load(Ordering::Relaxed))
     }
 
     /// Makes the first page private memory that begins with two copies of `header`. One that is private may
@@ -187,7 +196,7 @@ impl View {
             self.copy_beyond_headers();
         }
         for (index, word) in header.iter().chain(header).enumerate() {
-            self.word(self.address, index).store(*word, Ordering::Relaxed);
+            self.own_word(index).store(*word, Ordering::Relaxed);
         }
         true
     }
@@ -211,8 +220,8 @@ impl View {
         const TRIES_MAX: usize = 100;
         for _ in 0..TRIES_MAX {
             for index in 0..2 * HEADER_WORDS {
-                let word = self.word(self.live, index).load(Ordering::Acquire);
-                self.word(self.address, index).store(word, Ordering::Relaxed);
+                let word = self.live_word(index).load(Ordering::Acquire);
+                self.own_word(index).store(word, Ordering::Relaxed);
             }
             self.copy_beyond_headers();
             // Acquire: the headers are compared after the rest was read.
@@ -228,8 +237,8 @@ impl View {
     /// Makes a private first page like the shared one, but for the headers, which are equal.
     pub(crate) fn copy_beyond_headers(&self) {
         for index in 2 * HEADER_WORDS..self.page_bytes / 8 {
-            let word = self.word(self.live, index).load(Ordering::Relaxed);
-            self.word(self.address, index).store(word, Ordering::Relaxed);
+            let word = self.live_word(index).load(Ordering::Relaxed);
+            self.own_word(index).store(word, Ordering::Relaxed);
         }
     }
 
@@ -241,7 +250,7 @@ impl View {
         let place = ENTRIES_AT + 4 * WalIndexHeader::of(&self.header()).frame_last as usize;
         // Behind the private page SQLite changes the entry itself.
         if place < self.page_bytes.min(HASH_TABLE_AT) {
-            let shared = self.word(self.live, place / 8);
+            let shared = self.live_word(place / 8);
             shared.store(shared.load(Ordering::Relaxed) | half_of_word(place), Ordering::Relaxed);
             // The kernel may end the process between any two instructions.
             fence(Ordering::SeqCst);
@@ -255,8 +264,8 @@ impl View {
     pub(crate) fn publish(&self) {
         // The system's pages may be larger than a region; the next one SQLite changes in the live memory.
         for index in ENTRIES_AT / 8..self.page_bytes.min(REGION_BYTES) / 8 {
-            let word = self.word(self.address, index).load(Ordering::Relaxed);
-            let shared = self.word(self.live, index);
+            let word = self.own_word(index).load(Ordering::Relaxed);
+            let shared = self.live_word(index);
             if shared.load(Ordering::Relaxed) != word {
                 shared.store(word, Ordering::Relaxed);
             }
@@ -264,8 +273,8 @@ impl View {
         for copy in [HEADER_WORDS, 0] {
             fence(Ordering::SeqCst);
             for index in copy..copy + HEADER_WORDS {
-                let word = self.word(self.address, index).load(Ordering::Relaxed);
-                self.word(self.live, index).store(word, Ordering::Release);
+                let word = self.own_word(index).load(Ordering::Relaxed);
+                self.live_word(index).store(word, Ordering::Release);
             }
         }
     }
@@ -275,8 +284,8 @@ impl View {
     pub(crate) fn publish_read_mark(&self, index: usize) {
         let place = READ_MARKS_AT + 4 * index;
         let (word, mask) = (place / 8, half_of_word(place));
-        let mark = self.word(self.address, word).load(Ordering::Relaxed) & mask;
-        let shared = self.word(self.live, word);
+        let mark = self.own_word(word).load(Ordering::Relaxed) & mask;
+        let shared = self.live_word(word);
         let set = |old| Some(old & !mask | mark);
         // Release: a thread that sees the lock free sees the mark.
         let _ = shared.fetch_update(Ordering::Release, Ordering::Relaxed, set);
@@ -285,13 +294,13 @@ impl View {
     /// Makes the next checkpoint copy all of the WAL again. Only inside a checkpoint: nobody goes by the number then.
     pub(crate) fn forget_backfill(&self) {
         let others = !half_of_word(BACKFILLED_AT);
-        self.word(self.live, BACKFILLED_AT / 8).fetch_and(others, Ordering::Relaxed);
+        self.live_word(BACKFILLED_AT / 8).fetch_and(others, Ordering::Relaxed);
     }
 
     /// What shared memory says of checkpoints and readers at this moment.
     pub(crate) fn live_checkpoint_info(&self) -> CheckpointInfo {
         let number = |place: usize| {
-            let word = self.word(self.live, place / 8).load(Ordering::Relaxed).to_ne_bytes();
+            let word = self.live_word(place / 8).load(Ordering::Relaxed).to_ne_bytes();
             let at = place % 8;
             u32::from_ne_bytes(word[at..at + 4].try_into().expect("four bytes"))
         };
@@ -363,17 +372,17 @@ mod tests {
                 for commit in 1..=COMMITS {
                     for index in [HEADER_WORDS, 0] {
                         for word in index..index + HEADER_WORDS {
-                            writer.word(writer.live, word).store(commit, Ordering::Release);
+                            writer.live_word(word).store(commit, Ordering::Release);
                         }
                     }
-                    writer.word(writer.live, behind).store(commit, Ordering::Release);
+                    writer.live_word(behind).store(commit, Ordering::Release);
                     (0..commit % 1000).for_each(|_| core::hint::spin_loop());
                 }
             });
             while !writing.is_finished() {
                 if reader.refresh() {
                     let header = reader.header();
-                    let newest = reader.word(reader.address, behind).load(Ordering::Relaxed);
+                    let newest = reader.own_word(behind).load(Ordering::Relaxed);
                     assert_eq!(header, [header[0]; HEADER_WORDS]);
                     assert!(newest <= header[0], "{newest} behind {}", header[0]);
                 }
