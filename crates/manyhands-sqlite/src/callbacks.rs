@@ -12,6 +12,7 @@ use libsqlite3_sys as ffi;
 
 use crate::Connection;
 use crate::authorizer::{self, Action, Verdict};
+use crate::change_hooks::{CommitHook, RollbackHook, UpdateHook};
 
 /// Frames of an attached database's WAL after which a commit checkpoints it: SQLite's own default
 /// (<https://sqlite.org/pragma.html#pragma_wal_autocheckpoint>).
@@ -50,6 +51,9 @@ pub(crate) struct Callbacks {
     pub(crate) busy: Option<Box<BusyHandler>>,
     pub(crate) wal: Option<Box<WalHook>>,
     pub(crate) tracer: Option<Box<Tracer>>,
+    pub(crate) update: Option<Box<UpdateHook>>,
+    pub(crate) commit: Option<Box<CommitHook>>,
+    pub(crate) rollback: Option<Box<RollbackHook>>,
 }
 
 /// The pointer that SQLite gets for a boxed closure: null for none.
@@ -181,7 +185,7 @@ type ffi_authorizer = Option<
 /// # Safety
 /// The data is what [`pointer()`] has made of a closure of type `T`. The handle keeps that one: it is replaced only after SQLite
 /// has another one, which takes the mutex that a call holds.
-unsafe fn closure<T>(data: &*mut c_void) -> &T {
+pub(crate) unsafe fn closure<T>(data: &*mut c_void) -> &T {
     // SAFETY: the address of a `T` that stays during the call, as the caller has promised, and is only read.
     unsafe { &*data.cast::<T>() }
 }

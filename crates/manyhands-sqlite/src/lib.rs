@@ -14,6 +14,7 @@ mod blob;
 mod backup;
 pub mod authorizer;
 mod callbacks;
+mod change_hooks;
 mod application_functions;
 mod functions;
 mod settings;
@@ -34,6 +35,7 @@ pub use application_functions::{Aggregate, FunctionError, WindowAggregate};
 pub use backup::{Backup, BackupStep};
 pub use blob::{Blob, BlobPlace};
 pub use callbacks::{Progress, Traced};
+pub use change_hooks::{ChangeKind, RowChange};
 pub use connection::{
     CheckpointMode, Checkpointed, Connection, InterruptHandle, OpenMode, Transaction,
 };

@@ -71,8 +71,9 @@ pub use error::{Conflict, Error, OptionalExtension};
 pub use from_value::{FromValue, FromValueError, RowIndex};
 pub use manyhands_sqlite::authorizer::{Action, ActionKind, Verdict};
 pub use manyhands_sqlite::{
-    Aggregate, BackupStep, BlobPlace, Code, FunctionError, Limit, Progress, Setting, Text, Traced,
-    Value, ValueRef, WindowAggregate, is_complete, version as sqlite_version,
+    Aggregate, BackupStep, BlobPlace, ChangeKind, Code, FunctionError, Limit, Progress, RowChange,
+    Setting, Text, Traced, Value, ValueRef, WindowAggregate, is_complete,
+    version as sqlite_version,
 };
 pub use options::{Durability, Journal, TransactionMode};
 pub use params::Params;

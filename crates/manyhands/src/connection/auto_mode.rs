@@ -66,7 +66,10 @@ impl Connection {
             let waits = !self.settings.timeout.is_zero() && !self.reads_only;
             waits && (concurrent || mode != TransactionMode::Auto)
         } else {
-            self.file.is_some() && mode == TransactionMode::Immediate && !concurrent
+            // What is executed speculatively, and again where it takes effect, would be told twice.
+            let is_speculative = concurrent || mode == TransactionMode::Optimistic;
+            let is_told = self.additions.hears_changes && is_speculative && !self.reads_only;
+            self.file.is_some() && (mode == TransactionMode::Immediate && !concurrent || is_told)
         };
         in_turn
             && matches!(

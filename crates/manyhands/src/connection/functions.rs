@@ -21,6 +21,8 @@ pub(crate) struct Additions {
     names: BTreeSet<String>,
     /// An extension was loaded, or may have been: it may have added anything.
     pub(crate) extended: bool,
+    /// The application is told of changed rows, commits or rollbacks.
+    pub(crate) hears_changes: bool,
 }
 
 impl Connection {

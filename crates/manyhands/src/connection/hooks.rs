@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
-use manyhands_sqlite::{Progress, Traced};
+use manyhands_sqlite::{Progress, RowChange, Traced};
 
 use crate::Error;
 use crate::connection::Connection;
@@ -95,6 +95,97 @@ impl Connection {
         });
         self.sqlite().set_tracer(tracer);
         self.after_change(true);
+        Ok(())
+    }
+
+    /// Sets or unsets a closure that is told of each row of a rowid table that a statement inserts, updates or deletes
+    /// (<https://sqlite.org/c3ref/update_hook.html>). What a statement is told of happens: a connection that has such a closure
+    /// executes its writes itself, and its transactions take their turn when they begin, also optimistic ones, unless they
+    /// only read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = manyhands::Database::open(directory.path().join("app.db"))?;
+    /// use manyhands::{ChangeKind, RowChange};
+    /// let mut connection = database.connect()?;
+    /// connection.execute("CREATE TABLE item (id INTEGER PRIMARY KEY)", ())?;
+    /// let (send, changes) = std::sync::mpsc::channel();
+    /// connection.set_update_hook(Some(move |change: &RowChange<'_>| {
+    ///     let _ = send.send((change.kind, change.table.to_string(), change.rowid));
+    /// }))?;
+    /// connection.execute("INSERT INTO item VALUES (7)", ())?;
+    /// assert_eq!(changes.try_recv()?, (ChangeKind::Insert, "item".to_string(), 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// In a transaction that has to move to its turn first: as [`Connection::execute`].
+    pub fn set_update_hook(
+        &mut self,
+        hook: Option<impl Fn(&RowChange<'_>) + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_hearing_changes()?;
+        let hooks = Arc::clone(&self.session().compiler.hooks);
+        self.sqlite().set_update_hook(hook.map(|hook| {
+            move |change: &RowChange<'_>| {
+                if hooks.are_for_application() {
+                    hook(change);
+                }
+            }
+        }));
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// Sets or unsets a closure that is asked before each commit of this connection that has written something, or that holds
+    /// the turn, as after `BEGIN IMMEDIATE` in SQLite, whether to go on. When it answers [`Progress::Stop`], the transaction is rolled back, and its COMMIT, or the statement that would
+    /// have committed by itself, fails with `SQLITE_CONSTRAINT_COMMITHOOK`. It has the price of
+    /// [`Connection::set_update_hook`].
+    ///
+    /// # Errors
+    /// See [`Connection::set_update_hook`].
+    pub fn set_commit_hook(
+        &mut self,
+        hook: Option<impl Fn() -> Progress + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_hearing_changes()?;
+        let hooks = Arc::clone(&self.session().compiler.hooks);
+        self.sqlite().set_commit_hook(hook.map(|hook| {
+            move || if hooks.are_for_application() { hook() } else { Progress::Continue }
+        }));
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// Sets or unsets a closure that is told when a transaction of this connection was rolled back, by ROLLBACK or by an
+    /// error; not when the connection is closed. It has the price of [`Connection::set_update_hook`].
+    ///
+    /// # Errors
+    /// See [`Connection::set_update_hook`].
+    pub fn set_rollback_hook(
+        &mut self,
+        hook: Option<impl Fn() + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_hearing_changes()?;
+        let hooks = Arc::clone(&self.session().compiler.hooks);
+        self.sqlite().set_rollback_hook(hook.map(|hook| {
+            move || {
+                if hooks.are_for_application() {
+                    hook();
+                }
+            }
+        }));
+        self.after_change(true);
+        Ok(())
+    }
+
+    /// From now on each write of this connection is to be told, once. A speculative transaction moves to its turn.
+    fn before_hearing_changes(&mut self) -> Result<(), Error> {
+        self.before_change()?;
+        if !self.reads_only && self.optimistic.as_ref().is_some_and(|it| !it.auto) {
+            self.escalate_first()?;
+        }
+        self.additions.hears_changes = true;
         Ok(())
     }
 }

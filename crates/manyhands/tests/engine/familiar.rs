@@ -11,6 +11,7 @@ use manyhands::{
 use crate::stage::{self, Stage, connect, refused};
 
 mod blobs;
+mod change_hooks;
 mod savepoints;
 mod statements;
 mod values;
