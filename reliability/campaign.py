@@ -100,6 +100,7 @@ def entries() -> list[Entry]:
         contract("lastrowid", 9, "children", 10_000_000, ["deleted_queue_files"]),
         contract("checkpoint", 24, "beside_checkpoints", 1_000_000, ["checkpoints"]),
         contract("readers", 36, "beside_readers", 1_000_000, ["lingered"]),
+        contract("turns", 12, "turns", 10_000_000, []),
         contract("hot-rows", 12, "counted", 10_000_000, GAVE_WAY),
         Entry("images", {"distinct": 5_000_000, "cut_again": 200_000}, IMAGES, ("--images", 12_000), "--from-recording"),
         calls("work", 30_000),

@@ -88,6 +88,8 @@ pub enum Act {
     Truncate,
     /// Stays in transactions that read while others write, until `stop`.
     Linger,
+    /// Takes turn after turn, at once, until `stop`.
+    TakeTurns,
     /// Commits `count` transactions that read hot rows and then write them.
     CountUp,
     /// Opens connections, and says what they cost.
@@ -222,6 +224,7 @@ pub fn run(job: &Arguments) -> Result<()> {
         | Act::Touch
         | Act::Truncate
         | Act::Linger
+        | Act::TakeTurns
         | Act::CountUp => contract::run(&database, job, &orders)?,
         _ => std::thread::scope(|scope| {
             let threads: Vec<_> = (0..job.threads)

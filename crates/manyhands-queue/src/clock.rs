@@ -21,6 +21,23 @@ impl Deadline {
         Deadline(now_ns().saturating_add(wait_ns))
     }
 
+    /// An instant of the clock.
+    pub(crate) fn at(ns: u64) -> Deadline {
+        Deadline(ns)
+    }
+
+    /// True for an instant that never comes.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn is_never(self) -> bool {
+        self.0 == u64::MAX
+    }
+
+    /// True when the instant has come at `now`.
+    #[cfg(any(loom, shuttle))]
+    pub(crate) fn is_before(self, now_ns: u64) -> bool {
+        now_ns >= self.0
+    }
+
     /// True when the instant has come.
     pub fn has_passed(self) -> bool {
         now_ns() >= self.0

@@ -26,7 +26,7 @@
 //!          336  free_waiters     u32   threads that wait for a free slot
 //!          340  free_futex        u32   futex: a slot was freed
 //!          344  full_ns          u64   when somebody last found no free slot
-//!          352  spin_until_ns u64   until when nobody need watch: one does, or there is a pause, see watch.rs
+//!          352  spin_until_ns u64   until when nobody need watch: one does, or there is a pause, see spin.rs
 //!          384  statistics       see `Statistics`
 //!          448  held_bytes       u64   how much of the WAL a reader keeps from being reused; 0: nobody does
 //!          456  held_frame       u64   up to which frame checkpoints have come since then
@@ -36,6 +36,7 @@
 //!         1024  slots_ready      u64   how many slots, and so on, have their room on the disk: see room.rs
 //!         1032  blocks_ready     u64
 //!         1040  members_ready    u64
+//!         1088  reserved_until_ns u64  until when the leader's free place is its last leader's, see barging.rs
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
 //!   53248  block_words, 112 u64: whose each block is, see block.rs
@@ -53,7 +54,7 @@
 //!            8  label            5 u64
 //!  376832  slots, 2048 of 2048 bytes, those that are used first before the others: see `place_of_slot`
 //!            0  word             u64   see slot.rs
-//!            8  sleeping         u32   1 while the owner may sleep on its bell
+//!            8  sleeping         u32   not 0 while the owner may sleep on its bell, see wait.rs
 //!           12  kind             u32   1: the owner asks for its turn
 //!           16  request_bytes    u32
 //!           20  answer_bytes     u32
@@ -82,7 +83,7 @@ use crate::planted::planted;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 11;
+pub const LAYOUT: u64 = 12;
 
 /// The number in the files of this process: with the planted fault it is another version's.
 #[cfg(not(any(loom, shuttle)))]
@@ -327,6 +328,7 @@ pub(crate) struct Header {
     pub(crate) used: Line<[AtomicU64; SLOT_WORDS]>,
     pub(crate) futexes: Line<[AtomicU32; FUTEXES]>,
     pub(crate) ready: Line<Ready>,
+    pub(crate) reserved_until_ns: Line<AtomicU64>,
 }
 
 #[repr(C, align(64))]
@@ -404,6 +406,7 @@ const _: () = {
     assert!(offset_of!(Header, used) == 512);
     assert!(offset_of!(Header, futexes) == 768);
     assert!(offset_of!(Header, ready) == 1024);
+    assert!(offset_of!(Header, reserved_until_ns) == 1088);
     assert!(offset_of!(Shared, ring) == 4096);
     assert!(offset_of!(Shared, in_use) == 36864);
     assert!(size_of::<Slot>() == 2048);

@@ -1,13 +1,16 @@
 //! The leader: one word in shared memory says who may write to the database now.
 //!
 //! ```text
-//! word: epoch (40 bits) | member + 1 (16 bits), 0 for nobody | unresolved (8 bits)
+//! word: epoch (40 bits) | member + 1 (16 bits), 0 for nobody | 8 bits: 1 for unresolved, 2 for reserved
 //! ```
 //!
 //! | word               | who may change it          | to                                              |
 //! |--------------------|----------------------------|-------------------------------------------------|
 //! | nobody             | anybody who wants to lead  | member, epoch + 1, unresolved kept              |
-//! | a member that lives| that member's leader       | nobody, with unresolved as its batch stands     |
+//! | nobody, reserved   | its last leader            | member, epoch + 1; nobody, and not reserved     |
+//! |                    | anybody, when that is over | member, epoch + 1 (`barging.rs`)                |
+//! | a member that lives| that member's leader       | nobody, with unresolved as its batch stands, or |
+//! |                    |                            | reserved                                        |
 //! | a member that died | anybody who saw it dead    | member, epoch + 1, unresolved = 1               |
 //!
 //! What always holds: only the leader moves `head`, moves slots into and out of Taken and Executed,
@@ -36,6 +39,11 @@ use crate::ticket::{self, Ticket};
 /// runs answers within a scheduling delay; a stopped one must not hold up the rest.
 const CALL_PATIENCE_NS: u64 = 100_000_000;
 
+/// The word's flags.
+const UNRESOLVED: u64 = 1;
+/// See [`UNRESOLVED`].
+const RESERVED: u64 = 2;
+
 /// The leader's word, taken apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeaderWord(u64);
@@ -50,12 +58,17 @@ impl LeaderWord {
     }
 
     fn unresolved(self) -> bool {
-        self.0 & 0xFF != 0
+        self.0 & UNRESOLVED != 0
+    }
+
+    pub(crate) fn is_reserved(self) -> bool {
+        self.0 & RESERVED != 0
     }
 
     /// False for a word that no member writes: the memory is damaged.
     fn is_plausible(self) -> bool {
-        self.0 & 0xFF <= 1 && self.holder().is_none_or(|member| usize::from(member) < MEMBERS)
+        self.0 & 0xFF <= UNRESOLVED + RESERVED
+            && self.holder().is_none_or(|member| usize::from(member) < MEMBERS)
     }
 
     fn epoch(self) -> u64 {
@@ -67,8 +80,16 @@ impl LeaderWord {
         LeaderWord(epoch << 24 | (u64::from(member) + 1) << 8 | u64::from(unresolved))
     }
 
-    fn freed(self, unresolved: bool) -> LeaderWord {
+    pub(crate) fn freed(self, unresolved: bool) -> LeaderWord {
         LeaderWord(self.epoch() << 24 | u64::from(unresolved))
+    }
+
+    pub(crate) fn reserved(self) -> LeaderWord {
+        LeaderWord(self.0 | RESERVED)
+    }
+
+    pub(crate) fn not_reserved(self) -> LeaderWord {
+        LeaderWord(self.0 & !RESERVED)
     }
 }
 
@@ -119,13 +140,13 @@ impl Queue {
         Some(word)
     }
 
-    /// Becomes the leader, if nobody is.
+    /// Becomes the leader, if nobody is, and the place is not reserved.
     pub fn try_lead(self: &Arc<Queue>, label: &str) -> Option<Lead> {
         let free = self.plausible_leader_word()?;
-        if !free.is_free() {
+        if !free.is_free() || self.is_reserved(free) {
             return None;
         }
-        self.take_lead(free, free.unresolved(), label)
+        self.take_lead(free, free.unresolved(), None, label)
     }
 
     /// Becomes the leader in the place of one that died, or that gave up with a batch in hand. `None`
@@ -139,7 +160,7 @@ impl Queue {
         if !vacant {
             return None;
         }
-        let lead = self.take_lead(held, true, label)?;
+        let lead = self.take_lead(held, true, None, label)?;
         let died = u64::from(!held.is_free());
         self.region.shared().header.statistics.0.successions.fetch_add(died, Ordering::Relaxed);
         Some(lead)
@@ -153,29 +174,35 @@ impl Queue {
         }
     }
 
-    fn change_leader(&self, from: LeaderWord, to: LeaderWord) -> bool {
+    pub(crate) fn change_leader(&self, from: LeaderWord, to: LeaderWord) -> bool {
         let word = &self.region.shared().header.leader.word;
         // Acquire and Release: a leader sees the head and the batch record as the last one left them.
         word.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    fn take_lead(
+    /// `quantum_ends_ns` is that of the quantum in which the caller leads again.
+    pub(crate) fn take_lead(
         self: &Arc<Queue>,
         from: LeaderWord,
         unresolved: bool,
+        quantum_ends_ns: Option<u64>,
         label: &str,
     ) -> Option<Lead> {
         let record = &self.region.shared().header.leader;
         let word = from.held_by(self.region.member(), unresolved);
+        let word = if quantum_ends_ns.is_some() { word.reserved() } else { word };
         if !self.change_leader(from, word) {
             return None;
         }
-        record.since_ns.store(now_ns(), Ordering::Relaxed);
+        let now = self.now_ns();
+        let quantum_ends_ns = quantum_ends_ns.unwrap_or_else(|| now + self.quantum_ns());
+        record.since_ns.store(now, Ordering::Relaxed);
         record.pid.store(u64::from(self.region.pid()), Ordering::Relaxed);
         record.label.write_text(label);
         crash::point("leading");
         let queue = Arc::clone(self);
-        Some(Lead { queue, word, in_batch: false, ended: false, answered: Vec::new() })
+        let (in_batch, ended, answered) = (false, false, Vec::new());
+        Some(Lead { queue, word, quantum_ends_ns, in_batch, ended, answered })
     }
 
     /// Who leads now, for messages: it may have changed when this returns.
@@ -213,12 +240,14 @@ impl Queue {
 /// Leadership. Dropping it with a batch in hand leaves the batch to the next leader, as death would.
 #[derive(Debug)]
 pub struct Lead {
-    queue: Arc<Queue>,
-    word: LeaderWord,
-    in_batch: bool,
-    ended: bool,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) word: LeaderWord,
+    /// Until when it may be reserved.
+    pub(crate) quantum_ends_ns: u64,
+    pub(crate) in_batch: bool,
+    pub(crate) ended: bool,
     /// Slots that were answered, and whose owners are still to be woken.
-    answered: Vec<usize>,
+    pub(crate) answered: Vec<usize>,
 }
 
 impl core::fmt::Debug for LeaderWord {
@@ -284,11 +313,13 @@ impl Lead {
         self.wake_answered();
     }
 
-    /// Nobody changes the word under a living leader, but who damages the file.
-    fn change_word(&self, to: LeaderWord) {
-        if !self.queue.change_leader(self.word, to) {
+    /// Nobody changes the word under a living leader, but who damages the file: then this returns false.
+    pub(crate) fn change_word(&self, to: LeaderWord) -> bool {
+        let changed = self.queue.change_leader(self.word, to);
+        if !changed {
             self.queue.retire();
         }
+        changed
     }
 
     /// Opens a batch: from here to [`Lead::end_batch`] a death leaves it unresolved.

@@ -35,6 +35,7 @@ mod queue;
 mod published;
 mod free_slots;
 mod leader;
+mod barging;
 mod fate;
 mod recent;
 mod ids;
@@ -51,6 +52,7 @@ mod planted;
 #[cfg(all(test, any(loom, shuttle)))]
 mod model;
 
+pub use barging::{QUANTUM_NS, ROUND_NS, Reservation};
 pub use block::{REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
 pub use checkpoint_starvation::MemberInfo;
 pub use clock::Deadline;

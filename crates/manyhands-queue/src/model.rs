@@ -9,6 +9,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use crate::barging::QUANTUM_NS;
+#[cfg(shuttle)]
+use crate::barging::Reservation;
 use crate::clock::Deadline;
 use crate::fate::Unresolved;
 use crate::leader::{Lead, Orphan};
@@ -192,6 +195,48 @@ mod every_interleaving {
             assert_eq!(await_answer(&client, published, &|_| ()), 107);
             releasing.join().expect("released");
         });
+    }
+
+    /// One leads, and leads again as long as the place is reserved for it, while another one waits for its turn: when the
+    /// quantum is over, only the one that waits begins to lead, and it is not left asleep, whether the barger comes back or
+    /// was killed.
+    #[test]
+    fn the_first_in_the_queue_is_not_forgotten() {
+        for leads_again in 0..2 {
+            for returns in [false, true] {
+                check(2, move || barge(leads_again, returns));
+            }
+        }
+    }
+
+    fn barge(leads_again: u32, returns: bool) {
+        let memory = Memory::new();
+        let (barger, waiter) = (join(&memory, 0), join(&memory, 1));
+        let mut lead = barger.try_lead("").expect("nobody leads");
+        let claim = waiter.claim(never()).expect("a slot");
+        let mut turn = claim.publish(Kind::Turn, "").expect("room in the ring");
+        let waiting = thread::spawn(move || {
+            let mut lead = loop {
+                match waiter.try_lead("") {
+                    Some(lead) => break lead,
+                    None => turn.wait(never(), Duration::MAX),
+                };
+            };
+            let entry = lead.next(None).expect("the turn waits");
+            assert!(lead.accept_turn(&entry, &mut turn));
+        });
+        for _ in 0..leads_again {
+            let reservation = lead.release_and_return(true).expect("the quantum lasts");
+            lead = reservation.lead("").expect("the place is reserved");
+        }
+        let reservation = lead.release_and_return(true).expect("the quantum lasts");
+        memory.pass(QUANTUM_NS);
+        if returns {
+            assert!(reservation.lead("").is_none(), "the quantum is over");
+        } else {
+            core::mem::forget(reservation);
+        }
+        waiting.join().expect("the turn comes");
     }
 
     /// A client waits for a slot while another one gives its own back.
@@ -454,6 +499,65 @@ mod random_schedules {
             assert_eq!(executed.load(Ordering::Relaxed), 1 + again, "client {client}");
         }
         assert!(queues[0].is_idle() && queues[0].is_sound());
+    }
+
+    /// Three clients of three processes take turn after turn, and come back at once, while time passes: each gets its turns,
+    /// and nobody leads beside another.
+    #[test]
+    fn everybody_gets_turns_beside_who_comes_back() {
+        shuttle::check_random(come_back, SCHEDULES);
+    }
+
+    fn come_back() {
+        const TURNS: usize = 3;
+        let memory = Memory::new();
+        let leading = Arc::new(AtomicUsize::new(0));
+        let clients: Vec<_> = (0..3)
+            .map(|member| {
+                let (queue, memory) = (join(&memory, member), memory.clone());
+                let leading = Arc::clone(&leading);
+                thread::spawn(move || {
+                    let mut reservation: Option<Reservation> = None;
+                    for _ in 0..TURNS {
+                        let again = reservation.take().and_then(|it| it.lead(""));
+                        let lead = again.unwrap_or_else(|| wait_for_turn(&queue));
+                        assert_eq!(leading.fetch_add(1, Ordering::SeqCst), 0, "two lead");
+                        memory.pass(QUANTUM_NS / 3);
+                        leading.fetch_sub(1, Ordering::SeqCst);
+                        reservation = lead.release_and_return(true);
+                    }
+                    // One is killed where it is, and the others give the place away.
+                    if member == 0 {
+                        memory.pass(QUANTUM_NS);
+                        core::mem::forget(reservation);
+                    }
+                })
+            })
+            .collect();
+        for client in clients {
+            client.join().expect("the client ends");
+        }
+    }
+
+    fn wait_for_turn(queue: &Arc<Queue>) -> Lead {
+        let mut turn = loop {
+            match queue.claim(never()).expect("a slot").publish(Kind::Turn, "") {
+                Ok(turn) => break turn,
+                // The ring is full of turns that were taken, until a leader passes them.
+                Err(_) => drop(queue.try_lead("")),
+            }
+            thread::yield_now();
+        };
+        loop {
+            if turn.may_lead()
+                && let Some(mut lead) = queue.try_lead("")
+                && let Some(entry) = lead.next(None)
+                && lead.accept_turn(&entry, &mut turn)
+            {
+                return lead;
+            }
+            turn.wait(never(), Duration::MAX);
+        }
     }
 
     /// Six clients with the ordinary wait: bells, sleeps, and leaders that let go.

@@ -82,6 +82,12 @@ impl Published {
         self.queue.invites(self.slot)
     }
 
+    /// False for a turn that is not the first: others come before it.
+    pub(crate) fn may_be_next(&self) -> bool {
+        let first = || self.queue.first_waiting().is_none_or(|(_, slot)| slot == self.slot);
+        self.kind == Kind::Request || first()
+    }
+
     /// How many tickets are before this one.
     pub fn tickets_ahead(&self) -> u64 {
         let head = self.queue.region.shared().header.head.0.load(Ordering::Relaxed);

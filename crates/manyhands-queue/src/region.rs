@@ -33,7 +33,7 @@ use manyhands_sigbus::{FaultGuard, Healing};
 use self::build::{build, bytes_of, complete, write_zeros};
 use self::file_system::{refuse_network, refuse_unfit};
 use self::identity::{FileIdentity, Verdict, refuse_unsafe, set_owner};
-use crate::clock::Deadline;
+use crate::clock::{self, Deadline};
 use crate::crash;
 use crate::join::{self, JoinError, JoinOptions};
 use crate::layout::{FILE_BYTES, MAGIC, MEMBERS, Shared, layout};
@@ -241,6 +241,10 @@ impl Region {
 
     pub(crate) fn member(&self) -> u16 {
         self.member
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        clock::now_ns()
     }
 
     pub(crate) fn pid(&self) -> u32 {

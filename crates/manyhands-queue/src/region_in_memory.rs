@@ -12,20 +12,34 @@ use crate::ticket::Ticket;
 
 /// What the members of a modelled queue share.
 #[derive(Clone)]
-pub(crate) struct Memory(Arc<(Box<Shared>, AtomicU64)>);
+pub(crate) struct Memory(Arc<Content>);
+
+struct Content {
+    shared: Box<Shared>,
+    /// A bit for each member.
+    dead: AtomicU64,
+    now_ns: AtomicU64,
+}
 
 impl Memory {
     pub(crate) fn new() -> Memory {
-        Memory(Arc::new((Shared::empty(Ticket::FIRST.0), AtomicU64::new(0))))
+        let (shared, dead) = (Shared::empty(Ticket::FIRST.0), AtomicU64::new(0));
+        let now_ns = AtomicU64::new(1 << 40);
+        Memory(Arc::new(Content { shared, dead, now_ns }))
     }
 
     /// The kernel drops the member's lock.
     pub(crate) fn kill(&self, member: u16) {
-        self.0.1.fetch_or(1 << member, Ordering::AcqRel);
+        self.0.dead.fetch_or(1 << member, Ordering::AcqRel);
+    }
+
+    /// So much time passes for all.
+    pub(crate) fn pass(&self, ns: u64) {
+        self.0.now_ns.fetch_add(ns, Ordering::AcqRel);
     }
 
     pub(crate) fn shared(&self) -> &Shared {
-        &self.0.0
+        &self.0.shared
     }
 }
 
@@ -57,6 +71,10 @@ impl Region {
         u32::from(self.member)
     }
 
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.memory.0.now_ns.load(Ordering::Acquire)
+    }
+
     /// Memory has its room: nobody asks for this.
     pub(crate) fn lock_room(&self) -> io::Result<()> {
         Ok(())
@@ -67,7 +85,7 @@ impl Region {
     }
 
     pub(crate) fn lives(&self, member: u16) -> bool {
-        self.memory.0.1.load(Ordering::Acquire) >> member & 1 == 0
+        self.memory.0.dead.load(Ordering::Acquire) >> member & 1 == 0
     }
 
     pub(crate) fn has_other_members(&self) -> bool {

@@ -47,6 +47,23 @@ pub(crate) fn spin_until_changed(spin_until: &AtomicU64, changed: &impl Fn() -> 
     if is_spinning(until, now) || swap(spin_until, until, end).is_err() {
         return changed();
     }
+    look_until(spin_until, end, changed)
+}
+
+/// Spins until the first in the queue is due, and for a moment longer: whoever else spins.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn spin_until_due(
+    spin_until: &AtomicU64,
+    due: u64,
+    changed: &impl Fn() -> bool,
+) -> bool {
+    let end = due + WATCH_NS;
+    spin_until.store(end, Ordering::Relaxed);
+    look_until(spin_until, end, changed)
+}
+
+#[cfg(not(any(loom, shuttle)))]
+fn look_until(spin_until: &AtomicU64, end: u64, changed: &impl Fn() -> bool) -> bool {
     while !changed() && now_ns() < end {
         (0..RESTS).for_each(|_| spin());
         std::thread::yield_now();
@@ -60,6 +77,27 @@ pub(crate) fn spin_until_changed(spin_until: &AtomicU64, changed: &impl Fn() -> 
         // Unless we came too late, and another one watches.
         let _ = swap(spin_until, end, 0);
     }
+    changed()
+}
+
+/// True in a pause.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) fn is_paused(spin_until: &AtomicU64) -> bool {
+    let (until, now) = (spin_until.load(Ordering::Relaxed), now_ns());
+    is_spinning(until, now) && until > now + LATE_NS
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn is_paused(_spin_until: &AtomicU64) -> bool {
+    false
+}
+
+#[cfg(any(loom, shuttle))]
+pub(crate) fn spin_until_due(
+    _spin_until: &AtomicU64,
+    _due: u64,
+    changed: &impl Fn() -> bool,
+) -> bool {
     changed()
 }
 

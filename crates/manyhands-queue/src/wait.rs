@@ -10,7 +10,15 @@
 //! woken could take the processor from the leader, which had not called the others yet, while another processor had
 //! nothing to do. They are not in a row: slots are taken from many places (`free_slots.rs`), the first of each first.
 //!
-//! Before it sleeps, a waiter may watch for a moment: `spin.rs`.
+//! Before it sleeps, a waiter may spin for a moment: `spin.rs`. While the leader's place is reserved (`barging.rs`), the
+//! first in the queue sleeps until shortly before the end of that time, and then spins: so it is awake when the place is
+//! handed over to it, and nobody has to wake it.
+//!
+//! | `sleeping`     | the owner                                          | who rings                                 |
+//! |----------------|----------------------------------------------------|-------------------------------------------|
+//! | AWAKE          | looks for itself                                   | nobody                                    |
+//! | ASLEEP         | may sleep until its wait ends                      | whoever gives the place away, or reserves it |
+//! | KNOWS_THE_TIME | may sleep until it looks at the place again, soon  | who gives the place away                  |
 
 #[cfg(not(any(loom, shuttle)))]
 use core::num::NonZeroU32;
@@ -19,17 +27,25 @@ use core::time::Duration;
 #[cfg(not(any(loom, shuttle)))]
 use rustix::thread::futex;
 
+use crate::barging::AHEAD_NS;
 use crate::clock::Deadline;
 use crate::layout::{FUTEXES, RING};
 use crate::planted::planted;
 use crate::published::{Published, Stage};
 use crate::queue::{Kind, Queue};
 use crate::slot::SlotState;
-use crate::spin::spin_until_changed;
+use crate::spin::{is_paused, spin_until_changed, spin_until_due};
 #[cfg(any(loom, shuttle))]
 use crate::sync::spin;
 use crate::sync::{AtomicU32, Ordering, fence};
 use crate::ticket;
+
+/// States of a slot's `sleeping`.
+const AWAKE: u32 = 0;
+/// See [`AWAKE`].
+const ASLEEP: u32 = 1;
+/// See [`AWAKE`].
+const KNOWS_THE_TIME: u32 = 2;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,24 +69,33 @@ pub(crate) fn wait(published: &Published, deadline: Deadline, patience: Duration
             || matches!(stage, Stage::Answered | Stage::PassedOver | Stage::Gone)
             || stage != Stage::Executing && queue.invites(published.slot)
     };
-    if spin_until_changed(&queue.region.shared().header.hints.0.spin_until_ns, &changed) {
+    let spin_until = &queue.region.shared().header.hints.0.spin_until_ns;
+    let until = deadline.or_after(patience);
+    let sleep_as = |how: u32, until: Deadline| {
+        slot.sleeping.store(how, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        // In this order: where the time passes between the two, the place is free for it.
+        let slept = queue.sleep(published.slot, until, || {
+            how == ASLEEP && queue.reserved_before(published.slot).is_some() || changed()
+        });
+        slot.sleeping.store(AWAKE, Ordering::Relaxed);
+        slept
+    };
+    if let Some(end_ns) = queue.reserved_before(published.slot) {
+        let sleep_until = |ns| sleep_as(KNOWS_THE_TIME, until.min(Deadline::at(ns)));
+        let mut woken = sleep_until(end_ns.saturating_sub(AHEAD_NS)) == Slept::Woken;
+        if !woken && !is_paused(spin_until) && queue.is_led_for_a_moment() {
+            woken = spin_until_due(spin_until, end_ns, &changed);
+        } else if !woken {
+            woken = sleep_until(end_ns) == Slept::Woken;
+        }
+        if woken {
+            return Waited::Changed;
+        }
+    } else if published.may_be_next() && spin_until_changed(spin_until, &changed) {
         return Waited::Changed;
     }
-    let (futex, bit) = (queue.futex(published.slot), bit_of(published.slot));
-    let until = deadline.or_after(patience);
-    slot.sleeping.store(1, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
-    let mut slept = Slept::RungBefore;
-    while slept == Slept::RungBefore {
-        // Acquire: who sees that it was rung sees why. If that was for others, it is slept on once more.
-        let seen = futex.load(Ordering::Acquire);
-        if changed() || until.has_passed() {
-            break;
-        }
-        slept = sleep(futex, bit, seen, until);
-    }
-    slot.sleeping.store(0, Ordering::Relaxed);
-    if slept == Slept::Woken || changed() {
+    if sleep_as(ASLEEP, until) != Slept::Ended || changed() {
         Waited::Changed
     } else if deadline.has_passed() {
         Waited::Deadline
@@ -89,6 +114,52 @@ impl Queue {
         &self.region.shared().header.futexes.0[slot % FUTEXES]
     }
 
+    /// Sleeps on the slot's futex until somebody rings for it, `until`, or until `over`.
+    fn sleep(&self, slot: usize, until: Deadline, over: impl Fn() -> bool) -> Slept {
+        let futex = self.futex(slot);
+        loop {
+            // Acquire: who sees that it was rung sees why. If that was for others, it is slept on once more.
+            let seen = futex.load(Ordering::Acquire);
+            if over() {
+                return Slept::RungBefore;
+            }
+            let slept = self.sleep_while(futex, bit_of(slot), seen, until);
+            if slept != Slept::RungBefore {
+                return slept;
+            }
+        }
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn sleep_while(&self, futex: &AtomicU32, bits: u32, seen: u32, until: Deadline) -> Slept {
+        sleep(futex, bits, seen, until)
+    }
+
+    #[cfg(any(loom, shuttle))]
+    fn sleep_while(&self, futex: &AtomicU32, _bits: u32, seen: u32, until: Deadline) -> Slept {
+        while futex.load(Ordering::Acquire) == seen {
+            if !until.is_never() && until.is_before(self.region.now_ns()) {
+                return Slept::Ended;
+            }
+            spin();
+        }
+        Slept::Woken
+    }
+
+    /// Wakes the first in the queue, unless it knows until when the place is reserved, or was woken for that before.
+    pub(crate) fn tell_the_time(&self) {
+        let Some((_, slot)) = self.first_waiting() else { return };
+        let sleeping = &self.slot(slot).sleeping;
+        if sleeping.load(Ordering::Relaxed) == ASLEEP
+            && sleeping
+                .compare_exchange(ASLEEP, KNOWS_THE_TIME, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        {
+            // And if we die before this? The place is reserved for nobody then, and it looks after the leader.
+            self.ring([slot]);
+        }
+    }
+
     /// Wakes the owners of these slots, if they may sleep.
     pub(crate) fn ring(&self, slots: impl IntoIterator<Item = usize>) {
         fence(Ordering::SeqCst);
@@ -97,7 +168,7 @@ impl Queue {
         }
         let mut bits = [0; FUTEXES];
         for slot in slots {
-            if self.slot(slot).sleeping.load(Ordering::Relaxed) != 0 {
+            if self.slot(slot).sleeping.load(Ordering::Relaxed) != AWAKE {
                 bits[slot % FUTEXES] |= bit_of(slot);
             }
         }
@@ -134,7 +205,9 @@ impl Queue {
     /// no turn of somebody else. Its owner was woken when the last leader ended: who took the place
     /// before it is awake could only call it again.
     pub(crate) fn invites(&self, own: usize) -> bool {
-        self.leader_word().is_free()
+        let word = self.leader_word();
+        word.is_free()
+            && !self.is_reserved(word)
             && self.first_waiting().is_none_or(|(kind, slot)| kind == Kind::Request || slot == own)
     }
 }
@@ -147,7 +220,6 @@ pub(crate) enum Slept {
     /// It did not begin: somebody, perhaps for others, had rung before.
     RungBefore,
     /// The deadline passed, or a signal came.
-    #[cfg_attr(any(loom, shuttle), expect(dead_code, reason = "a model has neither"))]
     Ended,
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod authority;
 pub(crate) mod batch;
 pub(crate) mod checkpoint;
 pub(crate) mod queue_client;
+pub(crate) mod comeback;
 pub(crate) mod contention;
 pub(crate) mod external_writers;
 pub(crate) mod execute;

@@ -461,6 +461,7 @@ impl Drop for Connection {
             self.sqlite().arm_speculation(false);
         }
         self.release_turns();
+        self.turns.comeback.stay_away();
         if self.restore_durability()
             && self.is_plain()
             && let (Some(file), Some(session)) = (&self.file, self.session.take())

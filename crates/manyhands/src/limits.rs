@@ -80,6 +80,12 @@ pub(crate) const INFALLIBLE_BYTES_MAX: usize = 64 << 10;
 /// How many statements a transaction defers at most: a transaction with more loads in bulk, and may then need its turn.
 pub(crate) const KEPT_BACK_MAX: usize = 1000;
 
+/// How soon a connection must want its next turn to count as one that comes back at once: to wake somebody else takes as long.
+pub(crate) const COMEBACK: Duration = Duration::from_micros(50);
+
+/// How often at most a connection must have come back at once before it is believed again that it does.
+pub(crate) const COMEBACK_DOUBT_MAX: u32 = 64;
+
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
 /// load from 1 to 256 threads was slower: a file that grows costs more to sync than one that is
 /// overwritten, and each checkpoint made everybody wait four times as long.

@@ -65,6 +65,8 @@ enum Case {
     Checkpoint,
     /// Readers stay in their transactions.
     Readers,
+    /// All take turn after turn, at once, and are stopped for a moment now and then: each gets its turns.
+    Turns,
     /// Read and then write the same few rows; some are killed.
     HotRows,
 }
@@ -117,6 +119,7 @@ fn play(
         Case::Lastrowid => lastrowid::play(&mut scene)?,
         Case::Checkpoint => standing::play_checkpoint(&mut scene)?,
         Case::Readers => standing::play_readers(&mut scene)?,
+        Case::Turns => standing::play_turns(&mut scene)?,
         Case::HotRows => hot_rows::play(&mut scene)?,
     }
     let intact = scene.ask("PRAGMA integrity_check")?;

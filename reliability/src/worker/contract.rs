@@ -44,6 +44,7 @@ pub fn run(database: &Database, job: &Arguments, orders: &Orders) -> Result<()> 
         Act::Touch => standing::touch(&mut caller, job)?,
         Act::Truncate => standing::truncate(&mut caller, orders)?,
         Act::Linger => standing::linger(&mut caller, database, job, orders)?,
+        Act::TakeTurns => standing::take_turns(&mut caller, orders)?,
         Act::CountUp => hot_rows::count_up(&mut caller, job)?,
         act => bail!("{act:?} is no such job"),
     }

@@ -55,6 +55,7 @@ impl Shared {
                 blocks: AtomicU64::new(BLOCKS as u64),
                 members: AtomicU64::new(MEMBERS as u64),
             }),
+            reserved_until_ns: Line(word()),
         };
         let slot = || Slot {
             word: word(),

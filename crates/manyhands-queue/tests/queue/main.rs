@@ -19,6 +19,7 @@ mod recent;
 mod ids;
 mod crowd;
 mod waking;
+mod barging;
 mod forked;
 mod room;
 mod garbage;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use manyhands_queue::{Lead, crash};
 
+use crate::commit::comeback::Comeback;
 use crate::commit::file::{DatabaseFile, FileId};
 use crate::statement::tables::TableSet;
 
@@ -18,12 +19,13 @@ pub(crate) struct Turns {
     pub(crate) written: TableSet,
     /// See [`Connection::stay_in_thread`](crate::Connection::stay_in_thread).
     pub(crate) stay_in_thread: bool,
+    pub(crate) comeback: Comeback,
 }
 
 impl Turns {
     pub(crate) fn none() -> Turns {
-        let (held, written) = (Vec::new(), TableSet::NONE);
-        Turns { held, taken_at: Instant::now(), written, stay_in_thread: false }
+        let (held, written, comeback) = (Vec::new(), TableSet::NONE, Comeback::default());
+        Turns { held, taken_at: Instant::now(), written, stay_in_thread: false, comeback }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,6 +91,19 @@ impl Turns {
             self.held.swap(place, last);
             self.release_after(last, main);
         }
+    }
+
+    /// Gives all back, at the end of a transaction. The place in the queue of the main database may be reserved, if that is the
+    /// only one; before those who asked for requests only with `before_requests`.
+    pub(crate) fn leave(&mut self, main: Option<&DatabaseFile>, before_requests: bool) {
+        if let Some(file) = main
+            && self.count() == 1
+            && let Some((_, lead)) = self.held.pop_if(|(id, _)| *id == file.id())
+        {
+            file.holder.end();
+            self.comeback.leave(lead, before_requests);
+        }
+        self.release_after(0, main);
     }
 
     /// Gives back those that were taken after the first `kept`. `main` is the main database.

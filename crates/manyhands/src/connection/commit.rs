@@ -61,7 +61,7 @@ impl Connection {
         // A transaction of mode Auto has seen nothing that could have changed.
         let auto = self.is_in_auto_mode();
         if (auto || fork.live == Some(snapshot) || planted("promote-the-stale"))
-            && let Some(lead) = self.lead_if_idle()?
+            && let Some(lead) = self.lead_at_once()?
         {
             // No wait with a snapshot in hand: a checkpoint of another program may hold the lock until nobody reads the
             // WAL any more.

@@ -114,7 +114,7 @@ impl Connection {
         }
         if self.turns.is_empty()
             && self.attached.is_empty()
-            && let Some(lead) = self.lead_if_idle()?
+            && let Some(lead) = self.lead_at_once()?
         {
             self.hold(lead)?;
         }

@@ -206,6 +206,15 @@ impl Connection {
     ) -> Result<(), Error> {
         files.sort_by_key(|file| file.id());
         files.dedup_by_key(|file| file.id());
+        let is_main = |file: &FileHandle| self.file.as_ref().is_some_and(|it| it.id() == file.id());
+        if let [file] = &files[..]
+            && is_main(file)
+            && !self.holds(file.id())
+            && let Some(lead) = self.lead_again(file)?
+        {
+            self.hold_of(file, lead);
+            return Ok(());
+        }
         for file in files {
             if !self.holds(file.id()) {
                 let lead = how(self.client(&file)).take_turn()?;
@@ -238,7 +247,8 @@ impl Connection {
                 yield_to_external_writers(file, &file.queue(), self.sqlite(), taken, held);
             }
         }
-        self.release_turns();
+        // Where a commit is synced, requests had better share the next one.
+        self.turns.leave(self.file.as_deref(), !self.session_settings.full);
         if let Some(file) = &self.file {
             file.checkpoint.copy_beside(file);
         }

@@ -7,6 +7,7 @@ use manyhands_queue::{Deadline, Kind, Lead};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
+use crate::commit::checkpoint::has_room;
 use crate::commit::file::DatabaseFile;
 use crate::commit::queue_client::{Fate, QueueClient};
 use crate::commit::request::{self, Answer, Counts, Request, StatementAnswer};
@@ -33,7 +34,7 @@ impl Connection {
             return self.step_in_turn(prepared, values);
         }
         let reading = self.sqlite().transaction() != sqlite::Transaction::None;
-        if !reading && let Some(lead) = self.lead_if_idle()? {
+        if !reading && let Some(lead) = self.lead_at_once()? {
             return self.step_leading(prepared, values, lead);
         }
         let mut request = Request::new(self.session_settings, self.counts(), None);
@@ -41,6 +42,7 @@ impl Connection {
         request.push(&sql, prepared::columns_digest(&prepared.columns), values);
         match self.submit_request(Kind::Request, &request)? {
             Some(Fate::Answer(answer)) => {
+                self.turns.comeback.note_left(Instant::now());
                 let columns = [Arc::clone(&prepared.columns)];
                 let mut outcomes = self.accept(answer, &columns).map_err(|(_, error)| error)?;
                 outcomes.pop().ok_or_else(|| Error::refused("the answer has no result"))
@@ -54,12 +56,26 @@ impl Connection {
         }
     }
 
-    pub(crate) fn lead_if_idle(&self) -> Result<Option<Lead>, Error> {
-        let Some(file) = self.file.as_deref() else { return Ok(None) };
+    /// Leads if nobody leads or waits, or the place is reserved for this connection.
+    pub(crate) fn lead_at_once(&mut self) -> Result<Option<Lead>, Error> {
+        let Some(file) = self.file.clone() else { return Ok(None) };
+        if let Some(lead) = self.lead_again(&file)? {
+            return Ok(Some(lead));
+        }
         // With the limit also where this connection may be the reader itself: without room it goes through `submit`, which then
         // does not wait for a reader.
         let wal_bytes_limit = self.settings.wal_bytes_limit;
-        QueueClient { wal_bytes_limit, ..self.client(file) }.lead_if_idle()
+        QueueClient { wal_bytes_limit, ..self.client(&file) }.lead_if_idle()
+    }
+
+    /// Leads if the place is reserved for this connection.
+    pub(crate) fn lead_again(&mut self, file: &DatabaseFile) -> Result<Option<Lead>, Error> {
+        let Some(reservation) = self.turns.comeback.come(Instant::now()) else { return Ok(None) };
+        let queue = file.sound_queue(Deadline::after(self.settings.timeout))?;
+        if !reservation.is_of(&queue) || !has_room(&queue, self.settings.wal_bytes_limit) {
+            return Ok(None);
+        }
+        Ok(reservation.lead(&self.settings.label))
     }
 
     /// How long it waits for a turn.

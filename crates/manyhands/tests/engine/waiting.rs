@@ -475,6 +475,39 @@ fn first_come_first_served() {
     });
 }
 
+/// Two threads take turn after turn, and are back at once each time. A third one gets its turns among theirs.
+#[test]
+fn who_comes_back_at_once_lets_others_in() {
+    in_time(|| {
+        let stage = Stage::new();
+        let database = stage.database_with_items();
+        let turn = |connection: &mut Connection| {
+            let mut transaction = connection.begin_immediate().expect("its turn comes");
+            execute(&mut transaction, INSERT);
+            transaction.commit().expect("commits");
+        };
+        let (others, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut connection = connect(&database);
+                    while !stop.load(Ordering::Relaxed) {
+                        turn(&mut connection);
+                        others.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            let mut connection = connect(&database);
+            for _ in 0..50 {
+                turn(&mut connection);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let count = items(&mut connect(&database));
+        assert_eq!(count as usize, 50 + others.into_inner());
+    });
+}
+
 /// 2,500 threads want to write at once, more than the queue has slots: the rest waits for a slot, and
 /// everybody's write is there once.
 #[test]

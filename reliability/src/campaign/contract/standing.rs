@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
+use fastrand::Rng;
+use rustix::process::Signal;
 
 use super::{Said, Scene};
 use crate::shell::Session;
@@ -19,6 +21,9 @@ const SCHEMA: &str = "
 /// The number of the first reader, and of who checkpoints, among the processes.
 const READER: i64 = 90;
 const CHECKPOINTER: i64 = 99;
+
+/// How long turns are taken: longer than the shortest timeout.
+const TURNS_FOR: Duration = Duration::from_secs(4);
 
 /// How many readers stay in their transactions.
 const READERS: i64 = 2;
@@ -62,6 +67,26 @@ pub fn play_readers(scene: &mut Scene<'_>) -> Result<()> {
         scene.add("lingered", lingered);
     }
     compare_sums(scene, &said, "beside_readers")
+}
+
+pub fn play_turns(scene: &mut Scene<'_>) -> Result<()> {
+    scene.make(SCHEMA)?;
+    let mut dice = Rng::with_seed(scene.seed);
+    let crew = scene.crew(Act::TakeTurns)?;
+    let end = Instant::now() + TURNS_FOR;
+    while Instant::now() < end {
+        // In the middle of its transaction, or with the place reserved for it.
+        let stopped = &crew[dice.usize(0..crew.len())].child;
+        stopped.signal(Signal::STOP)?;
+        std::thread::sleep(Duration::from_millis(dice.u64(0..40)));
+        stopped.signal(Signal::CONT)?;
+        std::thread::sleep(Duration::from_millis(dice.u64(0..200)));
+    }
+    let said = crew.into_iter().map(|writer| scene.stop(writer)).collect::<Result<Vec<_>>>()?;
+    for of in said.iter().filter(|it| it.number("did") == 0) {
+        scene.findings.push(format!("process {} never had a turn", of.number));
+    }
+    compare_sums(scene, &said, "turns")
 }
 
 /// Each transaction that was acknowledged has counted up once.

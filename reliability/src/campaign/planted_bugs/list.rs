@@ -71,6 +71,7 @@ const HOT_ROWS: &str = "contract --case hot-rows --rounds 2 --writes 500";
 const LEARNT: &str = "contract --case hot-rows --rounds 1 --writes 5000";
 /// Each call that waits in vain does so for its timeout.
 const CHECKPOINT: &str = "contract --case checkpoint --rounds 2 --writes 400 --timeout-ms 4000";
+const TURNS: &str = "contract --case turns --rounds 1 --timeout-ms 2000";
 const READERS: &str = "contract --case readers --rounds 1 --writes 400 --timeout-ms 4000";
 const SURROUNDINGS: &str = "test manyhands surroundings";
 
@@ -249,6 +250,11 @@ pub const BUGS: &[Bug] = &[
         &[POLLING, LASTROWID],
     )),
     slow("readers-take-turns", "a transaction of mode Auto takes its turn to read", &[READERS]),
+    slow(
+        "forget-the-first",
+        "a quantum does not end: who comes back at once goes on, whoever waits",
+        &[TURNS],
+    ),
     quick("forget-counts", "what was counted is not compared", &[ALONE]),
     quick("forget-later-rows", "only the first row of a result is compared", &[ALONE]),
     quick("forget-errors", "that a statement failed is not compared", &[ALONE]),

@@ -61,6 +61,20 @@ fn write(caller: &mut Caller) -> Result<(), Error> {
     caller.execute("COMMIT", &[]).map(drop)
 }
 
+/// Takes turn after turn, as fast as it can, until `stop`.
+pub fn take_turns(caller: &mut Caller, orders: &Orders) -> Result<()> {
+    while !orders.is_stopped() {
+        let taken = caller.perform(|caller| {
+            caller.execute("BEGIN IMMEDIATE", &[])?;
+            caller.execute("UPDATE counter SET n = n + 1 WHERE id = 1", &[])?;
+            caller.execute("COMMIT", &[]).map(drop)
+        })?;
+        caller.did += u64::from(taken);
+    }
+    say(&format!("ack {}", caller.did));
+    Ok(())
+}
+
 /// Checkpoints, and cuts the WAL off, until `stop`. That somebody reads is an answer.
 pub fn truncate(caller: &mut Caller, orders: &Orders) -> Result<()> {
     while !orders.is_stopped() {
