@@ -14,6 +14,7 @@ use crate::connection::synchronous::is_synchronous;
 use crate::error::ErrorKind;
 use crate::params::Given;
 use crate::session::schema::READS_SCHEMA;
+use crate::statement::fingerprint::Fingerprint;
 use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::rewrite;
 use crate::statement::routing::{Route, is_nothing};
@@ -121,8 +122,11 @@ impl Connection {
             return Ok(kept);
         }
         let Some((mut prepared, used)) = self.compile_first(sql)? else { return Ok(None) };
-        // It is found again by what the application wrote, white space and comments included.
+        // It is found again by what the application wrote, white space and comments included; the log has this text, too.
         prepared.sql = sql.into();
+        if used != sql.len() {
+            prepared.fingerprint = Fingerprint::of(sql);
+        }
         if !is_blank(&sql[used..]) {
             return Err(Error::new(ErrorKind::SeveralStatements));
         }

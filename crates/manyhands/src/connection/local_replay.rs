@@ -69,13 +69,25 @@ impl Connection {
         if only_reads {
             self.sqlite().execute("PRAGMA query_only = OFF")?;
         }
-        let mut begin = self.take_prepared("BEGIN IMMEDIATE")?;
+        // A database that is attached to itself cannot be locked twice: SQLite takes the lock of the one that is written.
+        let begin = if self.is_attached_twice() { "BEGIN" } else { "BEGIN IMMEDIATE" };
+        let mut begin = self.take_prepared(begin)?;
         let begun = step(self, &mut begin, &[]);
         self.put_back(begin);
         if only_reads {
             self.sqlite().execute("PRAGMA query_only = ON")?;
         }
         begun
+    }
+
+    /// True when two schemas are one file.
+    fn is_attached_twice(&self) -> bool {
+        let mut ids: Vec<_> =
+            self.attached.values().chain(&self.file).map(|file| file.id()).collect();
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.len() != count
     }
 
     /// Executes one statement of the log again. Gives what shows now, if it is something else.
