@@ -130,7 +130,11 @@ impl Connection {
     }
 
     /// Defers a write that cannot fail. `None` where that is not certain, or something was seen already.
-    pub(crate) fn defer(&mut self, prepared: &mut Prepared, values: &[Value]) -> Option<Outcome> {
+    pub(crate) fn defer(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Option<Result<Outcome, Error>> {
         if !self.may_defer(prepared, values) {
             return None;
         }
@@ -141,12 +145,12 @@ impl Connection {
         self.log(prepared, values, Observer::default().so_far(true), Some(&tally));
         self.optimistic.as_mut()?.defer_last(now, live, adds_one_row);
         self.path.wrote = true;
-        if !self.let_go_of_own_snapshot() {
-            // Nothing that follows is executed alone.
-            let optimistic = self.optimistic.as_mut()?;
-            optimistic.stale = Some(Arc::default());
+        if let Err(error) = self.let_go_of_own_snapshot() {
+            // SQLite, too, rolls a transaction back of which a write is interrupted.
+            self.roll_back_quietly();
+            return Some(Err(error));
         }
-        Some(Outcome { rows: Vec::new(), tally })
+        Some(Ok(Outcome { rows: Vec::new(), tally }))
     }
 
     /// A write was refused before it was executed. To SQLite it is a statement that has changed no row.
@@ -181,16 +185,21 @@ impl Connection {
         self.has_deferred() && entries.flat_map(|it| &it.tally).any(|it| Arc::strong_count(it) > 1)
     }
 
-    /// To look what is certain may have read, and with that begun a snapshot, in a transaction that has shown nothing. False
-    /// when the transaction is lost with it.
-    fn let_go_of_own_snapshot(&mut self) -> bool {
+    /// To look what is certain may have read, and with that begun a snapshot, in a transaction that has shown nothing.
+    ///
+    /// # Errors
+    /// The transaction has ended with the snapshot, and could not be begun again.
+    fn let_go_of_own_snapshot(&mut self) -> Result<(), Error> {
         if self.cursors.are_open() || self.sqlite().speculation_status().snapshot.is_none() {
-            return true;
+            return Ok(());
         }
         let own = self.own_statements();
         let rolled_back = self.sqlite().execute("ROLLBACK");
         drop(own);
-        rolled_back.is_err() || self.begin_again().is_ok()
+        if rolled_back.is_ok() {
+            self.begin_again().map_err(|error| self.describe(error))?;
+        }
+        Ok(())
     }
 
     fn may_defer(&self, prepared: &Prepared, values: &[Value]) -> bool {

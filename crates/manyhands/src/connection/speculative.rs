@@ -134,9 +134,10 @@ impl Connection {
             Some(TransactionStatement::Begin) => return self.step(prepared, values),
             _ => {}
         }
-        if let Some(outcome) =
-            self.defer(prepared, values).or_else(|| self.defer_row(prepared, values))
-        {
+        if let Some(deferred) = self.defer(prepared, values) {
+            return deferred;
+        }
+        if let Some(outcome) = self.defer_row(prepared, values) {
             return Ok(outcome);
         }
         self.prepare_transaction(prepared)?;
