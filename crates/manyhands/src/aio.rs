@@ -57,6 +57,7 @@ mod call;
 mod known;
 mod worker_pool;
 mod writer;
+mod rows;
 mod transaction;
 
 use core::fmt;
@@ -71,6 +72,7 @@ use crate::Error;
 use crate::Outcome;
 use crate::Row;
 use crate::Transaction;
+pub use rows::AsyncRows;
 pub use transaction::AsyncTransaction;
 
 /// A [`Database`] for async tasks. Cheap to clone; its clones share their threads, so one per file and
@@ -131,6 +133,32 @@ impl AsyncDatabase {
     /// See [`AsyncDatabase::execute`].
     pub async fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Error> {
         self.execute(sql, values).await.map(|outcome| outcome.rows)
+    }
+
+    /// Executes one statement that reads, and gives its rows one by one, without keeping them all; see
+    /// [`crate::Connection::cursor`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("app.db");
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// use manyhands::{aio::AsyncDatabase, params};
+    /// let database = AsyncDatabase::open(&path).await?;
+    /// let sql = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1) SELECT i FROM n";
+    /// let (mut rows, mut sum) = (database.rows(sql, params![1000]).await?, 0);
+    /// while let Some(row) = rows.next_row().await? {
+    ///     sum += row.get::<i64>("i")?;
+    /// }
+    /// assert_eq!(sum, 500_500);
+    /// # Ok::<(), manyhands::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`AsyncDatabase::execute`]; and when the statement writes.
+    pub async fn rows(&self, sql: &str, values: &[Value]) -> Result<AsyncRows, Error> {
+        AsyncRows::begin(&self.calls, sql, values).await
     }
 
     /// Executes several statements, all or none; see [`crate::Connection::batch`].

@@ -30,6 +30,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # For users of rusqlite
+//!
+//! | rusqlite | here |
+//! |---|---|
+//! | `Connection::open`, `&Connection` | [`Database::open`], then a [`Connection`] for each thread: `&mut` |
+//! | `execute`, `execute_batch` | [`Connection::execute`], which returns an [`Outcome`]; [`Connection::execute_script`] |
+//! | `query_row`, `optional()` | [`Connection::query_row`], [`OptionalExtension::optional`] |
+//! | `prepare`, `prepare_cached` | [`Connection::prepare`]: a [`Statement`] takes its connection where it runs, and borrows it no longer |
+//! | `Rows`, `query_map` | [`Connection::cursor`], [`Connection::query_map`]: the connection is free meanwhile |
+//! | `params!`, `named_params!`, `ToSql` | [`params!`], [`named_params!`], [`Params`], `From<…> for` [`Value`] |
+//! | `FromSql`, `row.get(0)`, `row.get("name")` | [`FromValue`], [`Row::get`], [`RowView::get`] |
+//! | `transaction`, `savepoint` | [`Connection::run`], [`Connection::transaction`], [`Transaction::savepoint`] |
+//! | `update_hook`, `commit_hook`, `rollback_hook` | [`Connection::set_update_hook`], [`Connection::set_commit_hook`], [`Connection::set_rollback_hook`] |
+//! | `blob_open` | [`Connection::open_blob`] |
+//!
 //! Async tasks use `aio::AsyncDatabase`, behind the feature `tokio`. What only a binding to another language needs is in
 //! [`driver`].
 //!

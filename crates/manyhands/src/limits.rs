@@ -149,6 +149,14 @@ pub(crate) const COURTESY_STEP: Duration = Duration::from_micros(20);
 /// See [`COURTESY_STEP`].
 pub(crate) const COURTESY_QUIET: Duration = Duration::from_micros(500);
 
+/// Rows of a query that are fetched for a task at a time: to change to a thread and back costs as much as some dozens of rows.
+#[cfg(feature = "tokio")]
+pub(crate) const ASYNC_ROWS_MAX: usize = 256;
+
+/// No more are fetched at a time once they take so many bytes.
+#[cfg(feature = "tokio")]
+pub(crate) const ASYNC_ROW_BYTES_MAX: usize = 1 << 18;
+
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;
 

@@ -72,33 +72,36 @@ impl Connection {
     }
 
     fn names_of_parameters(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
-        self.begin_operation()?;
-        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
-        let Some(prepared) = found? else { return Ok(Vec::new()) };
-        let names = prepared.statement.parameter_names();
-        self.put_back(prepared);
-        Ok(names)
+        let names = self.look_at_statement(sql, |it| it.statement.parameter_names());
+        names.map(Option::unwrap_or_default)
     }
 
     /// See [`ConnectionExt::declared_types`](crate::driver::ConnectionExt::declared_types).
     pub(crate) fn declared_types(&mut self, sql: &str) -> Result<Vec<Option<String>>, Error> {
-        self.begin_operation()?;
-        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
-        let Some(prepared) = found? else { return Ok(Vec::new()) };
-        let statement = &prepared.statement;
-        let types = (0..statement.column_count()).map(|column| statement.declared_type(column));
-        let types = types.collect();
-        self.put_back(prepared);
-        Ok(types)
+        let types = self.look_at_statement(sql, |Prepared { statement, .. }| {
+            (0..statement.column_count()).map(|column| statement.declared_type(column)).collect()
+        });
+        types.map(Option::unwrap_or_default)
     }
 
     /// See [`ConnectionExt::is_read_only`](crate::driver::ConnectionExt::is_read_only).
     pub(crate) fn is_read_only(&mut self, sql: &str) -> Result<bool, Error> {
+        let read_only = self.look_at_statement(sql, |it| it.compiled.read_only);
+        read_only.map(|it| it.unwrap_or(true))
+    }
+
+    /// What is to be known of a statement that is not executed; `None` when there is none in `sql`.
+    fn look_at_statement<T>(
+        &mut self,
+        sql: &str,
+        look: impl FnOnce(&Prepared) -> T,
+    ) -> Result<Option<T>, Error> {
         self.begin_operation()?;
-        let Some(prepared) = self.look_up(sql)? else { return Ok(true) };
-        let read_only = prepared.compiled.read_only;
+        let found = self.look_up(sql).inspect_err(|error| self.log_uncompiled(sql, &[], error));
+        let Some(prepared) = found? else { return Ok(None) };
+        let known = look(&prepared);
         self.put_back(prepared);
-        Ok(read_only)
+        Ok(Some(known))
     }
 
     pub(crate) fn take_prepared(&mut self, sql: &str) -> Result<Box<Prepared>, Error> {

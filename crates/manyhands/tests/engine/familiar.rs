@@ -10,6 +10,8 @@ use manyhands::{
 
 use crate::stage::{self, Stage, connect, refused};
 
+#[cfg(feature = "tokio")]
+mod async_rows;
 mod blobs;
 mod change_hooks;
 mod savepoints;
