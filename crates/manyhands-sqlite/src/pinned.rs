@@ -6,7 +6,7 @@
 //!
 //! - the clock (`clock`): `'now'`, `CURRENT_TIMESTAMP` and similar values, for which SQLite asks the
 //!   connection's VFS at each step;
-//! - the random numbers (`dice`): `random()` and `randomblob()` of connections that were made repeatable with
+//! - the random numbers (`random_numbers`): `random()` and `randomblob()` of connections that were made repeatable with
 //!   [`Connection::make_repeatable`](crate::Connection::make_repeatable);
 //! - the zone (`zone`) cannot be pinned, only compared: [`zone_digest`].
 //!
@@ -19,7 +19,7 @@
 //! pin belongs around the compilation of a statement as well.
 
 mod clock;
-mod dice;
+mod random_numbers;
 mod zone;
 
 pub(crate) use clock::{current_time, current_time_ms};
@@ -45,7 +45,7 @@ pub struct Pinned {
 impl Pinned {
     /// The real time, also under a pin, and a fresh seed.
     pub fn now() -> Pinned {
-        Pinned { time_ms: clock::real_time_ms(), seed: dice::fresh_seed(), statement: 0 }
+        Pinned { time_ms: clock::real_time_ms(), seed: random_numbers::fresh_seed(), statement: 0 }
     }
 
     /// The same seed, and the real time.
@@ -82,7 +82,7 @@ impl Pinned {
 /// # Ok::<(), manyhands_sqlite::Error>(())
 /// ```
 pub fn pin(pinned: Pinned) -> PinGuard {
-    Paused { pinned, dice: None }.resume()
+    Paused { pinned, generator: None }.resume()
 }
 
 /// Lifts a pin when it is dropped. It stays on the thread that it pins.
@@ -112,7 +112,7 @@ impl Drop for PinGuard {
 pub struct Paused {
     pinned: Pinned,
     /// `None` until the first draw.
-    dice: Option<Box<ChaCha20Rng>>,
+    generator: Option<Box<ChaCha20Rng>>,
 }
 
 impl Paused {

@@ -67,7 +67,7 @@ pub(crate) const NEAR: u64 = 16;
 /// shorter than the program's own transaction, longer than a scheduler's tick at idle.
 pub(crate) const BUSY_SLEEP: Duration = Duration::from_micros(200);
 
-/// How many tries for the write lock follow each other before a leader sleeps for a moment ([`COURTESY_STEP`]), and for how long
+/// How many tries for the write lock follow each other before a leader sleeps for a moment ([`YIELD_STEP`]), and for how long
 /// in its wait: a program that writes one commit after the other leaves the lock free for some microseconds between two of
 /// them. A leader that shares a processor with that program meets such a moment when it wakes up.
 pub(crate) const BUSY_TRIES: u32 = 32;
@@ -78,7 +78,7 @@ pub(crate) const BUSY_TRIES_FOR: Duration = Duration::from_millis(50);
 pub(crate) const INFALLIBLE_BYTES_MAX: usize = 64 << 10;
 
 /// How many statements a transaction defers at most: a transaction with more loads in bulk, and may then need its turn.
-pub(crate) const KEPT_BACK_MAX: usize = 1000;
+pub(crate) const DEFERRED_WRITES_MAX: usize = 1000;
 
 /// How soon a connection must want its next turn to count as one that comes back at once: to wake somebody else takes as long.
 pub(crate) const COMEBACK: Duration = Duration::from_micros(50);
@@ -122,32 +122,32 @@ pub(crate) const LOOK_BEFORE_CLOSING: Duration = Duration::from_secs(1);
 
 /// How long the leaders of a process hold the write lock, batch after batch, before they leave it free for other SQLite
 /// programs that have the database open: less than such a program sleeps when it has met the lock for the first time.
-pub(crate) const COURTESY_QUANTUM: Duration = Duration::from_micros(450);
+pub(crate) const YIELD_QUANTUM: Duration = Duration::from_micros(450);
 
 /// Which part of that time it is left free while nobody else is known to write: a program that polls, some 58 times in its
 /// usual five seconds, must succeed with one in five tries for all of its writes to.
-pub(crate) const COURTESY_DIVISOR: u32 = 4;
+pub(crate) const YIELD_DIVISOR: u32 = 4;
 
 /// How long it is left free for a program that writes one commit after the other, as a multiple of the time in which it was
 /// held: between batches it is free as well, and that program asleep.
-pub(crate) const COURTESY_SHARE: f32 = 2.5;
+pub(crate) const YIELD_SHARE: f32 = 2.5;
 
 /// How long it is left free at least for a program that has committed before to come again: SQLite sleeps a millisecond
 /// when it has met the lock for the first time.
-pub(crate) const COURTESY_ARRIVAL: Duration = Duration::from_micros(1200);
+pub(crate) const YIELD_ARRIVAL: Duration = Duration::from_micros(1200);
 
 /// How often it is left free in vain for a program that has committed before, each time twice as long, until nobody is
 /// believed to write any more.
-pub(crate) const COURTESY_PATIENCE: u32 = 4;
+pub(crate) const YIELD_PATIENCE: u32 = 4;
 
 /// The longest of these free times.
-pub(crate) const COURTESY_MAX: Duration = Duration::from_millis(50);
+pub(crate) const YIELD_MAX: Duration = Duration::from_millis(50);
 
 /// How often it is looked meanwhile whether it has committed, and for how long it must not have to be taken for one that
 /// has nothing more to write.
-pub(crate) const COURTESY_STEP: Duration = Duration::from_micros(20);
-/// See [`COURTESY_STEP`].
-pub(crate) const COURTESY_QUIET: Duration = Duration::from_micros(500);
+pub(crate) const YIELD_STEP: Duration = Duration::from_micros(20);
+/// See [`YIELD_STEP`].
+pub(crate) const YIELD_QUIET: Duration = Duration::from_micros(500);
 
 /// Rows of a query that are fetched for a task at a time: to change to a thread and back costs as much as some dozens of rows.
 #[cfg(feature = "tokio")]

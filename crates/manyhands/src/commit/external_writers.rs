@@ -44,10 +44,10 @@ pub(crate) fn yield_to_external_writers(
     let mut held_before_ns = held_ns.load(Ordering::Relaxed);
     if taken.is_some_and(|it| !queue.has_noted_commit(it.change, it.checksum)) {
         held_before_ns = 0;
-        patience.store(limits::COURTESY_PATIENCE, Ordering::Relaxed);
+        patience.store(limits::YIELD_PATIENCE, Ordering::Relaxed);
     }
     let quantum = Duration::from_nanos(held_before_ns) + held;
-    if quantum < limits::COURTESY_QUANTUM {
+    if quantum < limits::YIELD_QUANTUM {
         held_ns.store(quantum.as_nanos() as u64, Ordering::Relaxed);
         return;
     }
@@ -56,13 +56,13 @@ pub(crate) fn yield_to_external_writers(
     if left > 0 {
         // The other program sleeps for longer each time that it comes in vain.
         let arrival_max =
-            quantum.max(limits::COURTESY_ARRIVAL) * (1 << (limits::COURTESY_PATIENCE - left));
+            quantum.max(limits::YIELD_ARRIVAL) * (1 << (limits::YIELD_PATIENCE - left));
         let came = let_others_write(file, connection, quantum, arrival_max);
-        let left = if came { limits::COURTESY_PATIENCE } else { left - 1 };
+        let left = if came { limits::YIELD_PATIENCE } else { left - 1 };
         patience.store(left, Ordering::Relaxed);
     } else {
-        let pause = quantum / limits::COURTESY_DIVISOR;
-        std::thread::sleep(pause.min(limits::COURTESY_MAX));
+        let pause = quantum / limits::YIELD_DIVISOR;
+        std::thread::sleep(pause.min(limits::YIELD_MAX));
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn lock_ahead(connection: &Connection, deadline: Deadline) -> bool {
         if began.elapsed() >= limits::BUSY_TRIES_FOR {
             std::thread::sleep(limits::BUSY_SLEEP);
         } else if tries % limits::BUSY_TRIES == 0 {
-            std::thread::sleep(limits::COURTESY_STEP);
+            std::thread::sleep(limits::YIELD_STEP);
         }
     }
     true
@@ -93,13 +93,13 @@ fn let_others_write(
     arrival_max: Duration,
 ) -> bool {
     let began = Instant::now();
-    let arrival_max = arrival_max.min(limits::COURTESY_MAX);
-    let share = quantum.mul_f32(limits::COURTESY_SHARE).min(limits::COURTESY_MAX);
+    let arrival_max = arrival_max.min(limits::YIELD_MAX);
+    let share = quantum.mul_f32(limits::YIELD_SHARE).min(limits::YIELD_MAX);
     let now = || connection.wal_index().map(|header| header.checksum);
     let mut seen = (now(), began);
     let mut came = None;
     loop {
-        std::thread::sleep(limits::COURTESY_STEP);
+        std::thread::sleep(limits::YIELD_STEP);
         let header = now();
         if header != seen.0 {
             seen = (header, Instant::now());
@@ -116,7 +116,7 @@ fn let_others_write(
             Some(came) if came.elapsed() >= share => return true,
             // The other program has no more to write.
             Some(_)
-                if seen.1.elapsed() >= limits::COURTESY_QUIET
+                if seen.1.elapsed() >= limits::YIELD_QUIET
                     && file.lock_holder(WRITE_LOCK_BYTE).is_none() =>
             {
                 return true;

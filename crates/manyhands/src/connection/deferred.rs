@@ -135,7 +135,7 @@ impl Connection {
             // It calls no function, and no setting of this connection alone makes it fail.
             && self.may_travel()
             && !optimistic.replays_locally
-            && kept < limits::KEPT_BACK_MAX
+            && kept < limits::DEFERRED_WRITES_MAX
             && bytes <= limits::INFALLIBLE_BYTES_MAX
             && log.bytes() + bytes <= self.settings.speculation_bytes_max / 4
             && !self.writes_with_blob()
@@ -185,7 +185,7 @@ impl Connection {
             }
             found?
         };
-        let is_one = is_there != is_added || planted("kept-back-unseen");
+        let is_one = is_there != is_added || planted("deferred-unseen");
         is_one.then(|| OneRow { table, id, is_added, given: GivenIds::default() })
     }
 
@@ -232,7 +232,7 @@ impl Connection {
         let Some(kept) = self.optimistic.as_mut().and_then(|it| it.deferred_writes.take()) else {
             return Ok(());
         };
-        if planted("kept-back-forgotten") {
+        if planted("deferred-forgotten") {
             return Ok(());
         }
         for place in kept.entries {

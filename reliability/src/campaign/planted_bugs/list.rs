@@ -264,12 +264,12 @@ pub const BUGS: &[Bug] = &[
         &["test manyhands isolation::cursors"],
     ),
     quick(
-        "kept-back-forgotten",
+        "deferred-forgotten",
         "what a transaction has kept back is not executed before its next statement",
         &[PAIR],
     ),
     quick(
-        "kept-back-unseen",
+        "deferred-unseen",
         "an INSERT is kept back though its id is taken, an UPDATE though there is no such row",
         &[ALONE],
     ),

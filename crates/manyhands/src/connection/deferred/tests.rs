@@ -380,7 +380,7 @@ fn who_loads_in_bulk_keeps_a_bounded_number_back() {
         connection.execute(sql, params![n]).expect("inserts");
         most = most.max(kept(&connection));
     }
-    assert_eq!(most, limits::KEPT_BACK_MAX);
+    assert_eq!(most, limits::DEFERRED_WRITES_MAX);
     commit(&mut connection);
     assert_eq!(one(&mut connection, "SELECT count(*), max(id) FROM counted"), [2501, 2503]);
 }

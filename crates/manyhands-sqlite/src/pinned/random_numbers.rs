@@ -33,8 +33,8 @@ pub(super) fn fresh_seed() -> u64 {
 /// Fills `bytes` with the next random numbers of the ruling pin; without a pin, with unpredictable ones.
 fn draw(bytes: &mut [u8]) {
     let pinned = ruling(|pin| {
-        let dice = pin.dice.get_or_insert_with(|| generator(pin.pinned));
-        dice.fill_bytes(bytes);
+        let generator = pin.generator.get_or_insert_with(|| generator(pin.pinned));
+        generator.fill_bytes(bytes);
     });
     if pinned.is_none() {
         draw_by_chance(bytes);

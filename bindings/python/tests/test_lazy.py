@@ -1,4 +1,4 @@
-"""A write that cannot fail is kept back until its transaction commits or goes on; only the clock can tell."""
+"""A write that cannot fail is lazy until its transaction commits or goes on; only the clock can tell."""
 
 import fcntl
 import os
