@@ -467,6 +467,10 @@ impl Optimistic {
 
 /// True for `BEGIN CONCURRENT`, which is not SQLite's own: it means BEGIN.
 pub(crate) fn is_begin_concurrent(sql: &str) -> bool {
+    if sql.len() < "BEGIN CONCURRENT".len() {
+        // As that of a plain BEGIN is, which each transaction asks about.
+        return false;
+    }
     let words: Vec<&str> = sql
         .trim_end_matches(|it: char| it.is_whitespace() || it == ';')
         .split_whitespace()
