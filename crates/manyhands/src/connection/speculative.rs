@@ -358,6 +358,9 @@ impl Connection {
 
     /// A statement of a speculative transaction could not be compiled: its caller has seen that.
     pub(crate) fn log_uncompiled(&mut self, sql: &str, values: &[Value], error: &Error) {
+        if self.is_in_auto_mode() && self.sqlite().transaction() == Transaction::None {
+            return; // SQLite, too, has looked in no snapshot.
+        }
         let Some(optimistic) = self.optimistic.as_mut() else { return };
         let Some(code) = error.code().filter(|code| code.is_result()) else { return };
         if optimistic.incomplete {
@@ -468,7 +471,6 @@ impl Optimistic {
 /// True for `BEGIN CONCURRENT`, which is not SQLite's own: it means BEGIN.
 pub(crate) fn is_begin_concurrent(sql: &str) -> bool {
     if sql.len() < "BEGIN CONCURRENT".len() {
-        // As that of a plain BEGIN is, which each transaction asks about.
         return false;
     }
     let words: Vec<&str> = sql

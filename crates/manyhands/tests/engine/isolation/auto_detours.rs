@@ -529,3 +529,15 @@ fn a_database_that_is_attached_to_itself() {
     execute(&mut one, "COMMIT");
     assert_eq!(number(&mut one, READ), 2);
 }
+
+/// What did not compile before the snapshot began was compared when the transaction wrote.
+#[test]
+fn what_did_not_compile_before_the_snapshot() {
+    let (_stage, database) = open(SHORT);
+    let (mut one, mut other) = (connect(&database), connect(&database));
+    execute(&mut one, "BEGIN");
+    one.query("SELECT * FROM later", params![]).expect_err("no such table");
+    execute(&mut other, "CREATE TABLE later (a)");
+    execute(&mut one, COUNT_UP);
+    execute(&mut one, "COMMIT");
+}
