@@ -18,7 +18,7 @@ impl Connection {
             let counts = connection.session_counts();
             let counts = (counts.changes, counts.total_changes, counts.last_insert_rowid);
             let in_transaction = connection.is_in_transaction();
-            let is_plain = connection.is_plain() && !in_transaction;
+            let is_plain = connection.is_plain();
             Ok((in_transaction, connection.holds_turn(), is_plain, counts))
         })
     }

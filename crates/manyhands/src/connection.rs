@@ -255,7 +255,7 @@ impl Connection {
 
     /// See [`ConnectionExt::is_plain`](crate::driver::ConnectionExt::is_plain).
     pub(crate) fn is_plain(&self) -> bool {
-        self.is_plain_but_for_durability() && self.has_default_durability()
+        self.lazy.is_none() && self.is_plain_but_for_durability() && self.has_default_durability()
     }
 
     /// True outside a transaction.
@@ -451,6 +451,8 @@ impl Drop for Connection {
         }
         self.interrupt.close();
         self.unguard();
+        // Rolled back, and the session goes on to its next user.
+        self.lazy = None;
         self.session().wait.ends_with(Weak::new());
         if self.is_asked_for_deferred() {
             self.count_deferred();

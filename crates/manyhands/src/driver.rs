@@ -191,7 +191,7 @@ pub trait ConnectionExt: sealed::Sealed {
     /// ```
     fn continue_session(&mut self, counts: SessionCounts);
 
-    /// True when a new connection would do as well: no transaction is open, no cursor, and nothing was changed
+    /// True when a new connection would do as well: no transaction is open, be it a lazy one, no cursor, and nothing was changed
     /// about this one, such as a PRAGMA, a function or an attached database.
     fn is_plain(&self) -> bool;
 

@@ -135,3 +135,14 @@ fn a_wait_in_vain_leaves_it_lazy() {
     connection.commit_open().expect("commits");
     assert_eq!(scene.sum(), 11);
 }
+
+/// A driver that puts plain connections away would lose what was written.
+#[test]
+fn a_connection_with_a_lazy_transaction_is_not_plain() {
+    let scene = Scene::new();
+    let mut connection = scene.connect();
+    lazily(&mut connection, ADD, 10);
+    assert!(!connection.is_plain());
+    connection.commit_open().expect("commits");
+    assert!(connection.is_plain());
+}
