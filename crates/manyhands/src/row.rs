@@ -82,8 +82,9 @@ impl Outcome {
 
     /// The rowid of the connection's last insert, as SQLite's `last_insert_rowid()`.
     pub fn last_insert_rowid(&self) -> i64 {
-        self.tally.ask(Tally::LAST_INSERT_ROWID);
-        self.tally.known().last_insert_rowid.load(Ordering::Relaxed)
+        let last = self.tally.before.as_deref().unwrap_or(&self.tally);
+        last.ask(Tally::LAST_INSERT_ROWID);
+        last.known().last_insert_rowid.load(Ordering::Relaxed)
     }
 }
 
@@ -95,6 +96,8 @@ pub(crate) struct Tally {
     asked: AtomicU8,
     /// That of a statement which had not been executed when this was made, and has been since.
     executed: OnceLock<Arc<Tally>>,
+    /// Of a statement that inserts nothing: that of a deferred one before it, whose rowid will also be its own.
+    before: Option<Arc<Tally>>,
 }
 
 impl Tally {
@@ -105,6 +108,11 @@ impl Tally {
         let tally = Tally::default();
         tally.set(changes, last_insert_rowid);
         Arc::new(tally)
+    }
+
+    /// That of a statement that changes nothing, after a deferred one.
+    pub(crate) fn after(deferred: &Arc<Tally>) -> Arc<Tally> {
+        Arc::new(Tally { before: Some(Arc::clone(deferred)), ..Tally::default() })
     }
 
     /// The statement has been executed, and `executed` is what it counts.

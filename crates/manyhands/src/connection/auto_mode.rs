@@ -238,6 +238,16 @@ impl Connection {
         self.optimistic.as_ref().is_some_and(|it| it.deferred() > 0)
     }
 
+    /// What a statement did that changes nothing and is not logged: the id that it tells is that of the last write, which may
+    /// be deferred.
+    pub(crate) fn after_deferred(&self, outcome: Outcome) -> Outcome {
+        let deferred = self.optimistic.as_ref().filter(|it| it.deferred() > 0);
+        let mut entries = deferred.iter().flat_map(|it| it.log.entries().iter().rev());
+        let last = entries.find_map(|entry| entry.tally.as_ref());
+        let tally = last.map_or_else(|| Arc::clone(&outcome.tally), Tally::after);
+        Outcome { tally, ..outcome }
+    }
+
     /// See [`ConnectionExt::execute_deferred_in_turn`](crate::driver::ConnectionExt::execute_deferred_in_turn).
     pub(crate) fn execute_deferred_in_turn(&mut self) -> Result<(), Error> {
         self.begin_lazy(Some("BEGIN IMMEDIATE"))?;

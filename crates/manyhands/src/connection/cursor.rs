@@ -121,7 +121,8 @@ impl Connection {
         if !columns.is_empty() && prepared.only_shows() {
             let rows = Some(self.open_cursor(prepared, &values)?);
             let tally = Tally::new(0, self.sqlite().last_insert_rowid());
-            return Ok(Execution { columns, rows, outcome: Outcome { rows: Vec::new(), tally } });
+            let outcome = self.after_deferred(Outcome { rows: Vec::new(), tally });
+            return Ok(Execution { columns, rows, outcome });
         }
         let result = self.carry_out(&mut prepared, &values);
         let columns = Arc::clone(&prepared.columns);

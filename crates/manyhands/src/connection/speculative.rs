@@ -168,7 +168,7 @@ impl Connection {
                 if routing::is_nothing(&prepared.facts) {
                     self.note_nothing_to_do();
                 }
-                Ok(outcome)
+                Ok(self.after_deferred(outcome))
             }
             InSpeculation::InTurn if prepared.route == Route::Setting && self.only_reads_yet() => {
                 self.set_while_reading(prepared, values)

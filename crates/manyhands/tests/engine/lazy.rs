@@ -146,3 +146,19 @@ fn a_connection_with_a_lazy_transaction_is_not_plain() {
     connection.commit_open().expect("commits");
     assert!(connection.is_plain());
 }
+
+/// A statement that the log does not have, after one that was deferred: the last insert is the deferred one, as in SQLite.
+#[test]
+fn a_pragma_tells_the_id_of_the_insert_before_it() {
+    let scene = Scene::new();
+    let statements = ["PRAGMA foreign_keys = ON", "EXPLAIN SELECT 1", "PRAGMA cache_size"];
+    for (place, sql) in statements.into_iter().enumerate() {
+        let mut connection = scene.connect();
+        connection.execute("BEGIN", ()).expect("begins");
+        connection.execute(INSERT, (5,)).expect("inserts");
+        let after = connection.start(sql, &[]).expect(sql).outcome;
+        assert_eq!(connection.last_insert_rowid_of(&after).expect("an id"), 2 + place as i64);
+        assert_eq!(after.changes(), 0);
+        connection.commit_open().expect("commits");
+    }
+}
