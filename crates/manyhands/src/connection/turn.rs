@@ -33,8 +33,10 @@ impl Connection {
         self.note_holder(prepared);
         self.know_tables(prepared);
         // Without the turn it is refused.
-        self.path.wrote |=
-            prepared.facts.transaction.is_none() && !self.is_autocommit() && !self.turns.is_empty();
+        if prepared.facts.transaction.is_none() && !self.is_autocommit() && !self.turns.is_empty() {
+            let queue = self.file.as_ref().map(|file| file.queue());
+            self.path.note_write(queue.as_deref());
+        }
         let outside = self.sqlite().is_autocommit();
         let before = prepared.facts.silent.then(|| self.schema_number());
         let locks = outside && self.lock_ahead_of_others(prepared);

@@ -63,6 +63,15 @@ impl Path {
         self.wrote = true;
     }
 
+    /// The transaction is about to write, in its turn. Those who wait for the first of its kind learn it now: its commit may take
+    /// longer than they wait.
+    pub(crate) fn note_write(&mut self, queue: Option<&Queue>) {
+        self.wrote = true;
+        if let Some(queue) = queue {
+            self.steps.drain(..).for_each(|step| step.learn(queue, Became::Writer));
+        }
+    }
+
     /// True when it has executed anything.
     pub(crate) fn is_to_learn(&self) -> bool {
         self.wrote || !self.steps.is_empty()

@@ -502,6 +502,33 @@ fn what_a_transaction_will_do_is_learnt() {
     assert!(write(&mut connect(&database)));
 }
 
+/// Those who wait for the first of its kind learn what it does when it writes, and not when its commit has ended.
+#[test]
+fn the_first_writer_may_take_long() {
+    in_time(|| {
+        let (_stage, database) = auto();
+        let mut first = connect(&database);
+        execute(&mut first, "BEGIN");
+        number(&mut first, READ);
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let mut second = connect(&database);
+                execute(&mut second, "BEGIN");
+                number(&mut second, READ);
+                execute(&mut second, COUNT_UP);
+                execute(&mut second, "COMMIT");
+            });
+            std::thread::sleep(Duration::from_millis(100));
+            execute(&mut first, COUNT_UP);
+            // Longer than anybody waits for the first.
+            std::thread::sleep(Duration::from_millis(900));
+            execute(&mut first, "COMMIT");
+            second.join().expect("it did not fail");
+        });
+        assert_eq!(number(&mut first, READ), 2);
+    });
+}
+
 /// The turn is taken in the middle of a transaction only if what it has read until then still holds: by value, since
 /// others write the same tables all the time. Otherwise it reads on, on its snapshot.
 #[test]
