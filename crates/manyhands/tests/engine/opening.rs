@@ -12,8 +12,8 @@ use manyhands::{Connection, Database, Error, Journal, TransactionMode, params};
 use manyhands_queue::{Deadline, JoinOptions, Queue};
 
 use crate::stage::{
-    self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, say, shell,
-    until,
+    self, Actor, INSERT, ITEM, Stage, connect, copy_this_binary, execute, in_time, items, listen,
+    number, say, shell, until,
 };
 
 /// The part of an actor: opens and closes a database again and again, and never waits for a lock.
@@ -345,7 +345,7 @@ fn what_lies_beside_a_database_is_of_its_group() {
     let actor = if is_root {
         // Where nobody may execute it.
         let program = stage.directory().join("engine");
-        fs::copy(std::env::current_exe().expect("this binary"), &program).expect("copies");
+        copy_this_binary(&program);
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--groups=4321"]).arg(program);
         Actor::start_by(command, part, &path)

@@ -149,6 +149,14 @@ pub struct Actor {
     lines: Receiver<String>,
 }
 
+/// Copies this binary, to be executed there. By another process: one that another test starts meanwhile would inherit the
+/// file as open for writing, and it could not be executed.
+pub fn copy_this_binary(to: &Path) {
+    let me = std::env::current_exe().expect("this binary");
+    let copied = Command::new("cp").arg(me).arg(to).status().expect("cp runs");
+    assert!(copied.success());
+}
+
 impl Actor {
     /// Starts this binary again to play `part` with `path`.
     pub fn start(part: &str, path: &Path) -> Actor {

@@ -14,8 +14,8 @@ use fork::Fork;
 use manyhands::{BlobPlace, Code, Connection, Database, Durability, Error, RowBuffer, params};
 
 use crate::stage::{
-    self, Actor, INSERT, ITEM, Stage, connect, execute, in_time, items, listen, number, refused,
-    say, shell, until,
+    self, Actor, INSERT, ITEM, Stage, connect, copy_this_binary, execute, in_time, items, listen,
+    number, refused, say, shell, until,
 };
 
 // ---- fork() ----
@@ -388,7 +388,7 @@ fn without_rights(directory_mode: u32, file_mode: u32, answers: usize) -> Vec<St
     let actor = if me.stdout.starts_with(b"0\n") {
         // Where nobody may execute it.
         let program = stage.directory().join("engine");
-        fs::copy(std::env::current_exe().expect("this binary"), &program).expect("copies");
+        copy_this_binary(&program);
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
         Actor::start_by(command, part, &path)
