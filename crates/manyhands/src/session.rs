@@ -56,7 +56,7 @@ impl Session {
         known: (&Facts, &[String]),
     ) -> Option<&'a mut InsertWithIds> {
         let again = || self.compiler.compile_again(&self.sqlite, sql, known);
-        let asked = self.compiler.hooks.has_authorizer();
+        let asked = self.compiler.hooks.asks_application();
         self.ids.rewritten(rewriting, &self.sqlite, sql, asked, again)
     }
 

@@ -106,10 +106,10 @@ impl Executor {
         // this process that is closed would be the last one to SQLite, which then removes the WAL.
         connection.query_integer("PRAGMA schema_version")?;
         let control = Arc::new(Control::default());
-        session.compiler.hooks.set_authorizer(Some({
+        session.compiler.hooks.set_authority({
             let control = Arc::clone(&control);
             Arc::new(move |action: &Action<'_>| authorize(&control, action))
-        }));
+        });
         let origin = Instant::now();
         connection.set_progress_handler(
             limits::INSTRUCTIONS_PER_LOOK,

@@ -23,6 +23,8 @@ pub(crate) struct Hooks {
     authorizer: Mutex<Option<Arc<Authorizer>>>,
     /// Asked for each action, and so before the mutex.
     has_authorizer: AtomicBool,
+    /// The authorizer says what a request may do: see [`Hooks::set_authority`].
+    is_authority: AtomicBool,
     is_traced: AtomicBool,
     /// What is told in the place of the statement that runs, which the application did not write so.
     shown: Mutex<Option<(String, Option<String>)>>,
@@ -47,6 +49,17 @@ impl Hooks {
         let done = work();
         self.own.store(own, Ordering::Relaxed);
         done
+    }
+
+    /// What a request may do, which is no question to an application.
+    pub(crate) fn set_authority(&self, authority: Arc<Authorizer>) {
+        self.set_authorizer(Some(authority));
+        self.is_authority.store(true, Ordering::Relaxed);
+    }
+
+    /// The application is asked about each action of a statement that it wrote.
+    pub(crate) fn asks_application(&self) -> bool {
+        self.has_authorizer() && !self.is_authority.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_authorizer(&self, authorizer: Option<Arc<Authorizer>>) {
