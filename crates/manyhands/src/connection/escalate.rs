@@ -9,7 +9,7 @@
 //! what it is. Whatever it does next moves it to its turn first.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use manyhands_queue::{Deadline, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
@@ -128,7 +128,7 @@ impl Connection {
             return self.go_on_in_place_or_not();
         }
         drained?;
-        let end = Instant::now() + self.settings.timeout;
+        let end = Deadline::after(self.settings.timeout);
         let is_attached = self.optimistic.as_ref().is_some_and(|it| it.auto && !it.detached);
         if is_attached && self.sqlite().speculation_status().snapshot.is_none() {
             // It keeps nobody from anything.
@@ -146,10 +146,10 @@ impl Connection {
         }
         if self.turns.is_empty() {
             // What it has waited already counts.
-            let timeout = self.settings.timeout;
-            self.settings.timeout = end.saturating_duration_since(Instant::now());
-            let held = self.hold_all(None);
-            self.settings.timeout = timeout;
+            let held = self.hold_all_by(|client| {
+                let deadline = end.or_after(client.deadline.remaining());
+                QueueClient { deadline, ..client }
+            });
             if let Err(error) = held {
                 self.resume(optimistic);
                 return Err(error);
@@ -178,10 +178,10 @@ impl Connection {
     ///
     /// # Errors
     /// The turn did not come; what was read is no longer so.
-    fn take_turn_with_snapshot(&mut self, end: Instant) -> Result<(), Error> {
+    fn take_turn_with_snapshot(&mut self, end: Deadline) -> Result<(), Error> {
         if self.turns.is_empty() {
             match self.wait_with_snapshot(self.settings.timeout) {
-                Err(error) if error.is_timeout() && Instant::now() < end => return Ok(()),
+                Err(error) if error.is_timeout() && !end.has_passed() => return Ok(()),
                 waited => waited?,
             }
         }

@@ -621,3 +621,17 @@ fn the_first_write_waits_for_another_program() {
         check(COUNT_UP, false);
     });
 }
+
+/// A timeout may be longer than the clock can tell.
+#[test]
+fn a_timeout_without_end() {
+    in_time(|| {
+        let (_stage, database) = open(Duration::MAX);
+        let mut one = connect(&database);
+        execute(&mut one, "BEGIN");
+        assert_eq!(number(&mut one, READ), 0);
+        execute(&mut one, COUNT_UP);
+        execute(&mut one, "COMMIT");
+        assert_eq!(number(&mut one, READ), 1);
+    });
+}
