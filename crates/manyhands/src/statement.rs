@@ -13,3 +13,10 @@ pub(crate) mod routing;
 pub(crate) mod rowid;
 pub(crate) mod tables;
 pub(crate) mod text;
+
+/// A database of plain SQLite, which says what is right.
+#[cfg(test)]
+pub(crate) fn in_memory() -> manyhands_sqlite::Connection {
+    use manyhands_sqlite::{Connection, OpenMode};
+    Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false).expect("opens")
+}

@@ -31,7 +31,7 @@ struct LazyWrite {
 
 impl LazyTransaction {
     fn has(&self, outcome: &Outcome) -> bool {
-        self.writes.iter().any(|it| Arc::ptr_eq(&it.tally, &outcome.tally))
+        self.writes.iter().any(|it| it.tally.is_same(&outcome.tally))
     }
 
     /// True when somebody may still ask what one of them counted.

@@ -184,16 +184,12 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::in_memory;
 
     /// SQLite itself says what it takes each argument for.
     #[test]
     fn levels_are_read_as_sqlite_reads_them() {
-        let sqlite = manyhands_sqlite::Connection::open(
-            std::path::Path::new(":memory:"),
-            manyhands_sqlite::OpenMode::ReadWriteCreate,
-            false,
-        )
-        .expect("opens");
+        let sqlite = in_memory();
         for argument in [
             "OFF",
             "off",

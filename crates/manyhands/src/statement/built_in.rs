@@ -53,7 +53,7 @@ const SHARED: [&str; 152] = [
 mod tests {
     use std::collections::BTreeSet;
 
-    use manyhands_sqlite::{Connection, OpenMode, Step, ValueRef};
+    use manyhands_sqlite::{Step, ValueRef};
 
     use super::*;
 
@@ -61,8 +61,7 @@ mod tests {
     #[test]
     fn the_list_is_that_of_sqlite() {
         assert!(SHARED.is_sorted());
-        let connection = Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false);
-        let connection = connection.expect("opens");
+        let connection = crate::statement::in_memory();
         let mut list = connection
             .prepare_one("SELECT DISTINCT lower(name) FROM pragma_function_list")
             .expect("compiles");

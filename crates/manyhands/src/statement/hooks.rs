@@ -110,8 +110,7 @@ impl Hooks {
         self.is_traced.load(Ordering::Relaxed)
     }
 
-    /// The application is asked about each action of a statement that it wrote.
-    pub(crate) fn has_authorizer(&self) -> bool {
+    fn has_authorizer(&self) -> bool {
         self.has_authorizer.load(Ordering::Relaxed)
     }
 

@@ -415,9 +415,7 @@ fn told_by_sqlite(model: &sqlite::Connection, sql: &str, values: &[Value], total
 #[test]
 fn it_is_all_as_sqlite_alone_does_it() {
     let (_directory, database, mut connection) = stage();
-    let model =
-        sqlite::Connection::open(":memory:".as_ref(), sqlite::OpenMode::ReadWriteCreate, false);
-    let model = model.expect("plain SQLite");
+    let model = crate::statement::in_memory();
     model.execute(SCHEMA).expect("the schema");
     let keys = "PRAGMA foreign_keys = ON";
     model.execute(keys).expect(keys);

@@ -7,7 +7,7 @@ mod tables;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use manyhands_sqlite::{self as sqlite, Connection, OpenMode, Step, Value};
+use manyhands_sqlite::{self as sqlite, Connection, Step, Value};
 use proptest::prelude::*;
 
 use super::{Rewritten, any_text, rewrite, runs_before_insert, table_of};
@@ -28,8 +28,7 @@ struct Side {
 
 impl Side {
     fn new(setup: &str) -> Side {
-        let connection =
-            Connection::open(":memory:".as_ref(), OpenMode::ReadWriteCreate, false).expect("opens");
+        let connection = crate::statement::in_memory();
         let next = Arc::new(AtomicI64::new(0));
         let counter = Arc::clone(&next);
         connection
