@@ -420,7 +420,11 @@ impl Party {
             // ROLLBACK TO, too, leaves a transaction that has only read where its snapshot is.
             let harmless =
                 ["SELECT", "WITH", "BEGIN", "COMMIT", "END", "SAVEPOINT", "RELEASE", "ROLLBACK"];
-            self.writes |= !failed && !harmless.contains(&first);
+            // CREATE and DROP that have nothing to do are a read, and take no turn.
+            let may_do_nothing =
+                ["IF EXISTS", "IF NOT EXISTS"].iter().any(|it| statement.sql.contains(it));
+            let did_nothing = may_do_nothing && !self.connection.holds_turn();
+            self.writes |= !failed && !harmless.contains(&first) && !did_nothing;
             // What an OR FAIL has kept.
             self.writes |= self.connection.session_counts().total_changes != before;
             self.log.push((statement.clone(), outcome));
