@@ -1,6 +1,8 @@
-//! The `manyhands` command: run SQL on a file, show the main job.
+//! The `manyhands` command: run SQL on a file, run other programs, show the main job.
 
 mod exec;
+
+mod run;
 
 mod demo;
 
@@ -23,6 +25,8 @@ struct CommandLine {
 enum Command {
     /// Run SQL on a database file and print the rows.
     Exec(exec::Arguments),
+    /// Run any program that uses libsqlite3, with Manyhands in its place.
+    Run(run::Arguments),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
     /// One process of the demo, which talks to it through stdin and stdout.
@@ -33,6 +37,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Exec(arguments) => exec::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoWriter(arguments) => demo::writer::run(&arguments),
     };

@@ -1,0 +1,264 @@
+//! What /proc tells of a process: its parent, its program, the files that it has mapped and open.
+//!
+//! A process may end or become another program between two of these looks. So each answer may be missing, and none is
+//! put together with another that must be of the same moment.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::{ffi::OsStringExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Descriptors of one process that a look follows: a server with more has them for sockets.
+const DESCRIPTORS_MAX: usize = 8192;
+/// What stands behind the path of a file without a name.
+const DELETED: &str = " (deleted)";
+/// Read and write, as the mode of a link in /proc/PID/fd says it.
+const READ_WRITE: u32 = 0o600;
+
+/// A process, not the next one with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Process {
+    pub pid: i32,
+    started: u64,
+}
+
+/// A line of the table of processes.
+struct Row {
+    process: Process,
+    parent: i32,
+    is_zombie: bool,
+}
+
+/// A file with a mapping that can be executed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mapped {
+    /// As the process sees it.
+    pub path: PathBuf,
+    /// Start and end, as the names in /proc/PID/map_files have them.
+    range: String,
+}
+
+/// What is mapped.
+#[derive(Default, PartialEq, Eq)]
+pub struct Mappings {
+    pub programs: Vec<Mapped>,
+    /// Queue files.
+    pub queues: BTreeSet<PathBuf>,
+}
+
+/// The descendants of a process, which has to be a child subreaper: an orphan is then still a descendant.
+pub fn descendants(ancestor: i32) -> io::Result<Vec<Process>> {
+    let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some(row) = pid.and_then(row) {
+            children.entry(row.parent).or_default().push(row);
+        }
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![ancestor];
+    while let Some(parent) = parents.pop() {
+        // Removed, so that no circle of numbers that were given again can make this endless.
+        for row in children.remove(&parent).unwrap_or_default() {
+            parents.push(row.process.pid);
+            if !row.is_zombie {
+                found.push(row.process);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn row(pid: i32) -> Option<Row> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name may hold spaces and parentheses: the last one ends it.
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // proc_pid_stat(5): the state is field 3, the parent 4, the start 22.
+    let started = fields.get(22 - 3)?.parse().ok()?;
+    Some(Row {
+        process: Process { pid, started },
+        parent: fields.get(1)?.parse().ok()?,
+        is_zombie: matches!(*fields.first()?, "Z" | "X"),
+    })
+}
+
+impl Process {
+    fn file(self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.pid))
+    }
+
+    /// The program's file, as the process sees it.
+    pub fn program(self) -> Option<PathBuf> {
+        fs::read_link(self.file("exe")).ok().map(without_deleted)
+    }
+
+    /// The program's file even where its name is gone or another file's.
+    pub fn program_file(self) -> PathBuf {
+        self.file("exe")
+    }
+
+    /// The command line, in words that a shell would read as the same.
+    pub fn command_line(self) -> String {
+        let line = fs::read(self.file("cmdline")).unwrap_or_default();
+        let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let words: Vec<_> = words.map(|word| quoted(&String::from_utf8_lossy(word))).collect();
+        if words.is_empty() {
+            let name = fs::read_to_string(self.file("comm")).unwrap_or_default();
+            return format!("[{}]", name.trim_end());
+        }
+        words.join(" ")
+    }
+
+    /// A variable of the environment that the program was started with.
+    ///
+    /// # Errors
+    /// The process belongs to somebody else, or is gone.
+    pub fn variable(self, name: &str) -> io::Result<Option<OsString>> {
+        let environment = fs::read(self.file("environ"))?;
+        let mut entries = environment.split(|byte| *byte == 0);
+        let value =
+            entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        Ok(value.map(|value| OsString::from_vec(value.to_vec())))
+    }
+
+    /// # Errors
+    /// The process belongs to somebody else, or is gone.
+    pub fn mappings(self) -> io::Result<Mappings> {
+        let mut text = Vec::new();
+        File::open(self.file("maps"))?.read_to_end(&mut text)?;
+        Ok(mappings_of(&text))
+    }
+
+    /// Where a mapped file can be opened by us, who may see other mounts than the process does.
+    pub fn openable(self, mapped: &Mapped) -> PathBuf {
+        let below_root = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
+        let by_path = self.file("root").join(below_root);
+        // A file without a name is only there, and only for root.
+        let by_range = || self.file("map_files").join(&mapped.range);
+        if by_path.exists() { by_path } else { by_range() }
+    }
+
+    /// The files that the process has open for reading and writing: their paths, and where we can open them.
+    ///
+    /// # Errors
+    /// The process belongs to somebody else, or is gone.
+    pub fn written_files(self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.file("fd"))?.flatten().take(DESCRIPTORS_MAX) {
+            let link = entry.path();
+            let Ok(target) = fs::read_link(&link) else { continue };
+            // Sockets and pipes have no path; devices are no databases.
+            if !target.is_absolute() || target.starts_with("/dev") || target.starts_with("/proc") {
+                continue;
+            }
+            let is_written = fs::symlink_metadata(&link)
+                .is_ok_and(|link| link.permissions().mode() & READ_WRITE == READ_WRITE);
+            // To open a FIFO would be to wait for its other end.
+            if is_written && fs::metadata(&link).is_ok_and(|file| file.is_file()) {
+                found.push((without_deleted(target), link));
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn mappings_of(text: &[u8]) -> Mappings {
+    let mut mappings = Mappings::default();
+    for line in text.split(|byte| *byte == b'\n') {
+        // proc_pid_maps(5): range, permissions, offset, device, inode, path; the path may hold spaces.
+        let mut fields = line.splitn(6, |byte| *byte == b' ');
+        let (Some(range), Some(permissions), Some(rest)) =
+            (fields.next(), fields.next(), fields.nth(3))
+        else {
+            continue;
+        };
+        let path = rest.trim_ascii_start();
+        if !path.starts_with(b"/") {
+            continue;
+        }
+        let path = without_deleted(PathBuf::from(OsString::from_vec(path.to_vec())));
+        if permissions.get(2) == Some(&b'x') {
+            if !mappings.programs.iter().any(|mapped| mapped.path == path) {
+                let range = String::from_utf8_lossy(range).into_owned();
+                mappings.programs.push(Mapped { path, range });
+            }
+        } else if is_queue(&path) {
+            mappings.queues.insert(path);
+        }
+    }
+    mappings
+}
+
+/// Whether a file is the queue of a database, as its name tells.
+pub fn is_queue(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(super::QUEUE_SUFFIX.as_bytes())
+}
+
+fn without_deleted(path: PathBuf) -> PathBuf {
+    let text = path.as_os_str().as_encoded_bytes();
+    match text.strip_suffix(DELETED.as_bytes()) {
+        Some(name) => PathBuf::from(OsString::from_vec(name.to_vec())),
+        None => path,
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spaces in paths, a file without a name, several mappings of one file.
+    #[test]
+    fn mapped_files() {
+        let mappings = mappings_of(
+            b"55d0-55d1 r--p 00000000 fe:00 12   /usr/bin/a b\n\
+              55d1-55d2 r-xp 00001000 fe:00 12   /usr/bin/a b\n\
+              55d2-55d3 r-xp 00002000 fe:00 12   /usr/bin/a b\n\
+              7f00-7f01 r-xp 00000000 fe:00 13   /tmp/libsqlitejdbc.so (deleted)\n\
+              7f02-7f03 rw-s 00000000 fe:00 14   /data/app.db-hands\n\
+              7f04-7f05 r-xp 00000000 00:00 0    [vdso]\n\
+              7f06-7f07 rw-p 00000000 00:00 0 \n",
+        );
+        let paths: Vec<_> = mappings.programs.iter().map(|mapped| mapped.path.as_path()).collect();
+        assert_eq!(paths, [Path::new("/usr/bin/a b"), Path::new("/tmp/libsqlitejdbc.so")]);
+        assert_eq!(mappings.programs[0].range, "55d1-55d2");
+        assert_eq!(mappings.queues.len(), 1);
+    }
+
+    /// A command line can be read, and copied into a shell.
+    #[test]
+    fn words_of_a_command_line() {
+        assert_eq!(quoted("/usr/bin/python3"), "/usr/bin/python3");
+        assert_eq!(quoted("print(1); x='a'"), "'print(1); x='\\''a'\\'''");
+        assert_eq!(quoted("a\nb"), "'a\\nb'");
+    }
+
+    /// The test itself is a descendant of its parent, with the files that it has open.
+    #[test]
+    fn this_process() {
+        let pid = i32::try_from(std::process::id()).expect("a small number");
+        let own = row(pid).expect("it is alive");
+        let related = descendants(own.parent).expect("there is a /proc");
+        assert!(related.contains(&own.process));
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let written = own.process.written_files().expect("our own");
+        assert!(written.iter().any(|(path, _)| path == file.path()), "{written:?}");
+        let mappings = own.process.mappings().expect("our own");
+        let program = own.process.program().expect("a program");
+        assert!(mappings.programs.iter().any(|mapped| mapped.path == program));
+        assert!(own.process.variable("PATH").expect("our own").is_some());
+    }
+}
