@@ -1,0 +1,110 @@
+"""The drivers' own test suites: where each comes from, and how it is run.
+
+A suite is run in *pieces*, each a process of its own: what crashes or hangs takes no other piece's tests with it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Optional
+
+import results
+from crowd import DROPIN, TREE, Words
+from sources import WORK, debian_source, go_source, link_folder, run
+
+UNITTEST = TREE / "bindings" / "python" / "suites" / "inside" / "suite_results.py"
+"""Runs modules of unittest; writes the outcomes to the file SUITE_RESULTS."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One process of a suite."""
+
+    title: str
+    words: Words
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    pieces: Callable[[], Iterator[Piece]]
+    """Fetches and builds what is missing."""
+    read: Optional[Callable[[str, str], results.Outcomes]] = None
+    """From a piece's title and what it has printed; None where the piece writes its outcomes to SUITE_RESULTS."""
+
+
+def unittest_pieces(python: str, folder: Path, environment: dict[str, str]) -> Iterator[Piece]:
+    for module in sorted(folder.glob("test_*.py")):
+        name = f"test.test_sqlite3.{module.stem}"
+        yield Piece(module.stem, [python, str(UNITTEST), "--installed", name], WORK, environment)
+
+
+def debian_python_pieces() -> Iterator[Piece]:
+    """Debian has no package of these tests, but the source of its Python has. A link makes `test` importable, and nothing else of that source."""
+    source = debian_source("python3.11")
+    path = WORK / "sources" / "python3.11-tests"
+    path.mkdir(exist_ok=True)
+    if not (path / "test").is_symlink():
+        (path / "test").symlink_to(source / "Lib" / "test")
+    return unittest_pieces("/usr/bin/python3", path / "test" / "test_sqlite3", {"PYTHONPATH": str(path)})
+
+
+def pythons() -> Iterator[Suite]:
+    """Debian's own, and each that pyenv has built: they take the system's SQLite, and bring their tests."""
+    yield Suite("python-debian", debian_python_pieces)
+    for python in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python"))):
+        # Some versions also print what they test.
+        asked = "import platform, test.test_sqlite3 as tests; print(platform.python_version(), tests.__path__[0])"
+        answer = subprocess.run([python, "-c", asked], capture_output=True, text=True)
+        if answer.returncode == 0:
+            version, folder = answer.stdout.split()[-2:]
+            yield Suite(f"python-{version}", partial(unittest_pieces, python, Path(folder), {}))
+
+
+def perl_pieces() -> Iterator[Piece]:
+    source = debian_source("libdbd-sqlite3-perl")
+    for test in sorted((source / "t").glob("*.t")):
+        yield Piece(test.name, ["perl", "-It/lib", f"t/{test.name}"], source)
+
+
+def php_pieces() -> Iterator[Piece]:
+    """The tests of both extensions. Those of PDO itself are run by pdo_sqlite, which redirects to them."""
+    source = debian_source("php8.2")
+    for extension in ("pdo_sqlite", "sqlite3"):
+        words = ["php", "run-tests.php", "-p", "/usr/bin/php", "-q", "--no-color", "--no-progress", "--set-timeout", "60"]
+        yield Piece(extension, [*words, f"ext/{extension}/tests"], source)
+
+
+def ruby_pieces() -> Iterator[Piece]:
+    source = debian_source("ruby-sqlite3")
+    for test in sorted((source / "test").glob("test_*.rb")):
+        yield Piece(test.name, ["ruby", "-Itest", str(test), "-v"], source)
+
+
+def go_pieces() -> Iterator[Piece]:
+    """The test program, built once: what preloads a library into it must not do so into the compiler."""
+    source = go_source()
+    flags = {"CGO_CFLAGS": f"-O1 -I{DROPIN / 'include'}", "CGO_LDFLAGS": f"-L{link_folder()}"}
+    program = WORK / "go-sqlite3.test"
+    exported = [f"{name}={value}" for name, value in flags.items()]
+    run(["env", *exported, "go", "test", "-c", "-tags", "libsqlite3", "-o", str(program), "."], source)
+    # test2json only translates what the program prints.
+    yield Piece("go-sqlite3", ["go", "tool", "test2json", str(program), "-test.v", "-test.timeout=300s"], source)
+
+
+def suites() -> list[Suite]:
+    return [
+        *pythons(),
+        Suite("perl-dbd-sqlite", perl_pieces, results.read_tap),
+        Suite("php", php_pieces, results.read_phpt),
+        Suite("ruby-sqlite3", ruby_pieces, results.read_minitest),
+        Suite("go-mattn", go_pieces, results.read_go),
+    ]
