@@ -42,6 +42,15 @@ pub struct Mapped {
     range: String,
 }
 
+/// A file that a process has open.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// As the process sees it.
+    pub path: PathBuf,
+    /// Where we can open it.
+    pub openable: PathBuf,
+}
+
 /// What is mapped.
 #[derive(Default, PartialEq, Eq)]
 pub struct Mappings {
@@ -144,11 +153,11 @@ impl Process {
         if by_path.exists() { by_path } else { by_range() }
     }
 
-    /// The files that the process has open for reading and writing: their paths, and where we can open them.
+    /// The files that the process has open for reading and writing.
     ///
     /// # Errors
     /// The process belongs to somebody else, or is gone.
-    pub fn written_files(self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    pub fn written_files(self) -> io::Result<Vec<OpenFile>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.file("fd"))?.flatten().take(DESCRIPTORS_MAX) {
             let link = entry.path();
@@ -161,7 +170,7 @@ impl Process {
                 .is_ok_and(|link| link.permissions().mode() & READ_WRITE == READ_WRITE);
             // To open a FIFO would be to wait for its other end.
             if is_written && fs::metadata(&link).is_ok_and(|file| file.is_file()) {
-                found.push((without_deleted(target), link));
+                found.push(OpenFile { path: without_deleted(target), openable: link });
             }
         }
         Ok(found)
@@ -255,7 +264,7 @@ mod tests {
         assert!(related.contains(&own.process));
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let written = own.process.written_files().expect("our own");
-        assert!(written.iter().any(|(path, _)| path == file.path()), "{written:?}");
+        assert!(written.iter().any(|open| open.path == file.path()), "{written:?}");
         let mappings = own.process.mappings().expect("our own");
         let program = own.process.program().expect("a program");
         assert!(mappings.programs.iter().any(|mapped| mapped.path == program));

@@ -15,7 +15,7 @@ use super::{
     finding::{Carrier, Certainty, Database, Finding, Look, Meaning, Role, database_of_queue},
     library::Library,
     obstacle::Obstacle,
-    process::{self, Mappings, Process},
+    process::{self, Mappings, OpenFile, Process},
     report::Report,
 };
 
@@ -119,6 +119,8 @@ impl Witness {
     }
 
     fn look_at(&mut self, process: Process, library: &Library, now: Instant) -> bool {
+        // Before the mappings: whoever has a database open has mapped what opened it.
+        let files = process.written_files().unwrap_or_default();
         let mappings = match process.mappings() {
             Ok(mappings) => mappings,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -136,7 +138,7 @@ impl Witness {
         if has_news {
             self.note_mappings(process, &program, mappings, library);
         }
-        let databases = self.databases(process);
+        let databases = self.databases(process, files);
         let Some(watched) = self.watched.get_mut(&process) else { return has_news };
         let look = Look {
             has_manyhands: watched.has_manyhands,
@@ -242,16 +244,15 @@ impl Witness {
         Some(Carrier { path: path.to_owned(), role, date, driver })
     }
 
-    /// Databases that the process has open for writing.
-    fn databases(&mut self, process: Process) -> Vec<Database> {
-        let files = process.written_files().unwrap_or_default();
+    /// Those of the files that are databases which the user means.
+    fn databases(&mut self, process: Process, files: Vec<OpenFile>) -> Vec<Database> {
         let mapped =
             self.watched.get(&process).into_iter().flat_map(|watched| &watched.mappings.queues);
-        let open = files.iter().map(|(path, _)| path).filter(|path| process::is_queue(path));
+        let open = files.iter().map(|file| &file.path).filter(|path| process::is_queue(path));
         let queues: HashSet<_> =
             mapped.chain(open).filter_map(|queue| database_of_queue(queue)).collect();
         let mut databases = BTreeSet::new();
-        for (path, openable) in files {
+        for OpenFile { path, openable } in files {
             let name = path.as_os_str().as_encoded_bytes();
             let is_companion = COMPANIONS.iter().any(|end| name.ends_with(end.as_bytes()));
             if !is_companion && self.choice.is_meant(&path, &openable) {

@@ -1,11 +1,11 @@
-//! The command as its users run it: real processes, real files.
+//! The demo, and its writers.
 
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, Command, Stdio},
 };
 
-const MANYHANDS: &str = env!("CARGO_BIN_EXE_manyhands");
+use crate::MANYHANDS;
 
 /// Both engines hold what they have acknowledged, as the sqlite3 shell finds, and nothing is left behind.
 #[test]
