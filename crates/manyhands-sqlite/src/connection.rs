@@ -110,6 +110,11 @@ impl Connection {
         self.handle.raw()
     }
 
+    /// SQLite's own connection, for a driver that calls SQLite with it. It is open as long as this value, and belongs to it.
+    pub fn as_ptr(&self) -> *mut ffi::sqlite3 {
+        self.raw()
+    }
+
     pub(crate) fn handle(&self) -> Arc<Handle> {
         Arc::clone(&self.handle)
     }

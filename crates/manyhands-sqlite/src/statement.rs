@@ -40,6 +40,11 @@ impl Statement {
         self.raw.as_ptr()
     }
 
+    /// SQLite's own statement, for a driver that calls SQLite with it. It is alive as long as this value, and belongs to it.
+    pub fn as_ptr(&self) -> *mut ffi::sqlite3_stmt {
+        self.raw()
+    }
+
     fn check(&self, code: c_int) -> Result<(), Error> {
         if code == ffi::SQLITE_OK { Ok(()) } else { Err(self.handle.error(code)) }
     }

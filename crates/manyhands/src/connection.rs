@@ -7,6 +7,7 @@ pub(crate) mod blob;
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod compile;
+pub(crate) mod compiled;
 pub(crate) mod cursor;
 pub(crate) mod db_config;
 pub(crate) mod deferred;
@@ -89,6 +90,8 @@ pub struct Connection {
     pub(crate) savepoints: Savepoints,
     /// See [`Connection::defer_writes`].
     pub(crate) defers_writes: bool,
+    /// The driver steps statements that read, see `compiled.rs`.
+    pub(crate) driver_steps: bool,
     /// What the open transaction of mode Auto has executed.
     pub(crate) path: Path,
     /// The open transaction was begun to read only.
@@ -137,6 +140,7 @@ impl Connection {
             observer: Observer::default(),
             savepoints: Savepoints::default(),
             defers_writes: false,
+            driver_steps: false,
             path: Path::default(),
             reads_only: false,
             given_ids: GivenIds::default(),
@@ -291,7 +295,7 @@ impl Connection {
     }
 
     /// A statement was carried out, which the transaction may have ended with.
-    fn end_after(&mut self, may_end: bool, failed: bool) {
+    pub(crate) fn end_after(&mut self, may_end: bool, failed: bool) {
         if may_end || failed {
             self.end_with_transaction();
         }

@@ -13,6 +13,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use core::ffi::c_void;
+use core::time::Duration;
+use std::sync::Arc;
+
 use manyhands_sqlite::Value;
 
 use crate::Connection;
@@ -20,7 +24,9 @@ use crate::Error;
 use crate::Outcome;
 
 pub use crate::commit::request::Counts as SessionCounts;
+pub use crate::connection::compiled::{CompiledStatement, Started};
 pub use crate::connection::cursor::Execution;
+pub use crate::statement::hooks::ApplicationStatements;
 pub use crate::statement::infallible::InfallibleWrite;
 pub use manyhands_sqlite::locks::generation as fork_generation;
 pub use manyhands_sqlite::{real_as_text, thread_safety};
@@ -203,6 +209,106 @@ pub trait ConnectionExt: sealed::Sealed {
     /// turn or for a lock, or runs a statement. When it answers true the call ends with
     /// [`crate::Error::is_interrupt`]. Only the first check that is given counts.
     fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static);
+
+    /// Has `gives_up` asked, about every millisecond, while this connection waits for its turn or for a lock. When it answers
+    /// true the call ends as after the timeout. `None` to wait until the timeout has passed.
+    fn give_up_waiting(&mut self, gives_up: Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+    /// How long this connection waits for its turn or for a lock from now on; 0 to try once.
+    fn set_timeout(&mut self, timeout: Duration);
+
+    /// SQLite's own connection (`sqlite3*`). What a driver does with it that this library does elsewhere, it must tell: by
+    /// [`ConnectionExt::change_connection`] and its neighbours.
+    fn as_ptr(&self) -> *mut c_void;
+
+    /// Compiles the first statement of a text for a driver that keeps it, and gives the rest of the text with it; `None` when
+    /// nothing but white space and comments is left. From then on the driver may step statements that read, see
+    /// [`Started::ByDriver`].
+    ///
+    /// # Errors
+    /// As SQLite fails to compile it.
+    fn compile_first<'s>(
+        &mut self,
+        sql: &'s str,
+    ) -> Result<Option<(CompiledStatement, &'s str)>, Error>;
+
+    /// Executes a compiled statement, or tells the driver to step it. It is compiled again first if it must be.
+    ///
+    /// # Errors
+    /// See [`Connection::execute`].
+    fn start_compiled(
+        &mut self,
+        statement: &mut CompiledStatement,
+        values: &[Value],
+    ) -> Result<Started, Error>;
+
+    /// A statement that its driver steps has failed: the transaction may have ended with it.
+    fn note_failed_step(&mut self);
+
+    /// Takes a statement back that its driver needs no longer: the next one of this text need not be compiled.
+    fn keep_compiled(&mut self, statement: CompiledStatement);
+
+    /// Does something with SQLite's own connection that writes into the database, while this connection holds its turn.
+    ///
+    /// # Errors
+    /// The turn does not come in time; see [`Connection::execute`].
+    fn work_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error>;
+
+    /// Reads something by SQLite's own connection that no log of a transaction can say.
+    ///
+    /// # Errors
+    /// In a transaction that has to move to its turn first: as [`Connection::execute`].
+    fn read_alone<T>(&mut self, read: impl FnOnce() -> T) -> Result<T, Error>;
+
+    /// Has `replace` put a database in memory in the place of one of this connection's; see [`Connection::deserialize`].
+    ///
+    /// # Errors
+    /// See [`Connection::deserialize`].
+    fn replace_database<T>(
+        &mut self,
+        schema: &str,
+        replace: impl FnOnce() -> T,
+    ) -> Result<T, Error>;
+
+    /// Changes a hook that hears of the statements that SQLite executes; `hears` says whether there is one now.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::change_connection`].
+    fn hear_statements<T>(&mut self, hears: bool, change: impl FnOnce() -> T) -> Result<T, Error>;
+
+    /// Changes something about SQLite's own connection. `is_local` says that other connections would from now on execute writes
+    /// differently: it executes its writes itself.
+    ///
+    /// # Errors
+    /// In a transaction that has to move to its turn first: as [`Connection::execute`].
+    fn change_connection<T>(
+        &mut self,
+        is_local: bool,
+        change: impl FnOnce() -> T,
+    ) -> Result<T, Error>;
+
+    /// The same for an SQL function: writes that call it are executed by this connection, and all of its writes if it replaces a
+    /// built-in one.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::change_connection`].
+    fn change_function<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error>;
+
+    /// The same for a hook that hears of changed rows, commits or rollbacks: each event happens once.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::change_connection`].
+    fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error>;
+
+    /// Calls `hook` with the number of frames in the WAL after each commit of this connection
+    /// (<https://sqlite.org/c3ref/wal_hook.html>), which executes its writes itself then.
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::change_connection`].
+    fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error>;
+
+    /// Tells hooks that a driver has given to SQLite itself whose statement is executed.
+    fn application_statements(&self) -> ApplicationStatements;
 }
 
 /// False for the outcome of a lazy write that is still to be executed, or never was, since its transaction failed.
@@ -322,6 +428,85 @@ impl ConnectionExt for Connection {
 
     fn check_while_waiting(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
         Connection::check_while_waiting(self, check)
+    }
+
+    fn give_up_waiting(&mut self, gives_up: Option<Arc<dyn Fn() -> bool + Send + Sync>>) {
+        Connection::give_up_waiting(self, gives_up)
+    }
+
+    fn set_timeout(&mut self, timeout: Duration) {
+        Connection::set_timeout(self, timeout)
+    }
+
+    fn as_ptr(&self) -> *mut c_void {
+        self.sqlite().as_ptr().cast()
+    }
+
+    fn compile_first<'s>(
+        &mut self,
+        sql: &'s str,
+    ) -> Result<Option<(CompiledStatement, &'s str)>, Error> {
+        self.compile_for_driver(sql)
+    }
+
+    fn start_compiled(
+        &mut self,
+        statement: &mut CompiledStatement,
+        values: &[Value],
+    ) -> Result<Started, Error> {
+        Connection::start_compiled(self, statement, values)
+    }
+
+    fn note_failed_step(&mut self) {
+        self.end_with_transaction()
+    }
+
+    fn keep_compiled(&mut self, statement: CompiledStatement) {
+        Connection::keep_compiled(self, statement)
+    }
+
+    fn work_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error> {
+        Connection::work_in_turn(self, work)
+    }
+
+    fn read_alone<T>(&mut self, read: impl FnOnce() -> T) -> Result<T, Error> {
+        Connection::read_alone(self, read)
+    }
+
+    fn replace_database<T>(
+        &mut self,
+        schema: &str,
+        replace: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        self.replace_database_by(schema, replace)
+    }
+
+    fn hear_statements<T>(&mut self, hears: bool, change: impl FnOnce() -> T) -> Result<T, Error> {
+        Connection::hear_statements(self, hears, change)
+    }
+
+    fn change_connection<T>(
+        &mut self,
+        is_local: bool,
+        change: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        Connection::change_connection(self, is_local, change)
+    }
+
+    fn change_function<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error> {
+        self.change_function_by(name, change)
+    }
+
+    fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error> {
+        Connection::hear_changes(self, change)
+    }
+
+    fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error> {
+        Connection::set_wal_hook(self, hook)
+    }
+
+    fn application_statements(&self) -> ApplicationStatements {
+        Connection::application_statements(self)
     }
 }
 

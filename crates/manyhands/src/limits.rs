@@ -59,6 +59,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 /// The same, for a waiter far from the head: with a thousand of them, looking more often would take
 /// the processor from the leader.
 pub(crate) const PATIENCE_FAR: Duration = Duration::from_millis(150);
+/// How often a waiting connection asks its owner whether to give up. SQLite's own handler sleeps 1 ms first
+/// (`sqliteDefaultBusyCallback` in its `src/main.c`).
+pub(crate) const GIVE_UP_STEP: Duration = Duration::from_millis(1);
 
 /// Up to how many tickets from the head a waiter is near it.
 pub(crate) const NEAR: u64 = 16;

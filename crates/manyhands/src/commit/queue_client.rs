@@ -176,18 +176,26 @@ impl QueueClient<'_> {
             // One that a leader executes at this moment cannot be withdrawn: its fate comes.
             let passed = self.deadline.has_passed() && !planted("deadline-ignored");
             let gives_way = checkpoints_seen > 1;
-            let over = passed || gives_way || self.interrupt.is_asked();
+            let asked = self.interrupt.is_asked();
+            let given_up = !passed && !gives_way && !asked && self.interrupt.gives_up();
+            let over = passed || gives_way || asked || given_up;
             if over && published.stage() != Stage::Answered {
                 let ahead = published.tickets_ahead();
                 if published.withdraw() {
                     self.check(queue, ahead)?;
-                    if gives_way {
+                    if gives_way || given_up {
                         return Err(self.timed_out(queue, ahead));
                     }
                     return Ok(End::Again);
                 }
             }
-            let until = if over { Deadline::after(limits::PATIENCE) } else { self.deadline };
+            let until = if over {
+                Deadline::after(limits::PATIENCE)
+            } else if self.interrupt.may_give_up() {
+                self.deadline.or_after(limits::GIVE_UP_STEP)
+            } else {
+                self.deadline
+            };
             let progress = queue.progress();
             let near = published.tickets_ahead() <= limits::NEAR;
             let patience = if near { limits::PATIENCE } else { limits::PATIENCE_FAR };

@@ -52,7 +52,7 @@ impl Connection {
         if is_begin_concurrent(sql) || planted("ids-told-early") {
             return Some(false);
         }
-        let waits = !self.settings.timeout.is_zero();
+        let waits = !self.settings.timeout.is_zero() && !self.driver_reads();
         waits.then_some(self.settings.transaction_mode == TransactionMode::Auto)
     }
 

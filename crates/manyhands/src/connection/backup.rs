@@ -105,6 +105,15 @@ impl Connection {
     /// Inside a transaction, and while a cursor or blob is open. Bytes that are no database are found out
     /// when they are read.
     pub fn deserialize(&mut self, schema: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.replace_database(schema, |sqlite| sqlite.deserialize(schema, bytes))
+    }
+
+    /// Has `replace` put a database in memory in the place of one of this connection's; see [`Connection::deserialize`].
+    pub(crate) fn replace_database(
+        &mut self,
+        schema: &str,
+        replace: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
+    ) -> Result<(), Error> {
         self.begin_operation()?;
         let main = schema.eq_ignore_ascii_case("main");
         let has_queue = if main { self.is_shared() } else { self.attached.contains_key(schema) };
@@ -115,7 +124,7 @@ impl Connection {
             ));
         }
         let own = self.own_statements();
-        self.sqlite().deserialize(schema, bytes)?;
+        replace(self.sqlite())?;
         drop(own);
         self.pristine = false;
         self.after_change(false);

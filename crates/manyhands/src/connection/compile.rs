@@ -298,19 +298,24 @@ impl Connection {
 
     /// Keeps a compiled statement for its next use.
     pub(crate) fn put_back(&mut self, prepared: Box<Prepared>) {
-        // A statement that SQLite has compiled again may touch other tables, and have another route. A setting
-        // takes effect when it is compiled. A schema of this name may be a file next time.
-        if !prepared.is_stale()
-            && prepared.route != Route::Setting
-            && !is_synchronous(&prepared.facts)
-            && !has_own_answer(&prepared.facts)
-            && !is_nothing(&prepared.facts)
-            && !may_have_nothing_to_do(&prepared.facts)
-            && !prepared.facts.pragma_of_no_file
-        {
+        if may_be_used_again(&prepared) {
             self.session_mut().statements.put_back(prepared);
         }
     }
+}
+
+/// False for a statement that is to be compiled each time that it is executed.
+pub(crate) fn may_be_used_again(prepared: &Prepared) -> bool {
+    let facts = &prepared.facts;
+    // A statement that SQLite has compiled again may touch other tables, and have another route. A setting
+    // takes effect when it is compiled. A schema of this name may be a file next time.
+    !prepared.is_stale()
+        && prepared.route != Route::Setting
+        && !is_synchronous(facts)
+        && !has_own_answer(facts)
+        && !is_nothing(facts)
+        && !may_have_nothing_to_do(facts)
+        && !facts.pragma_of_no_file
 }
 
 /// True for an error of the statement, and not of the system.

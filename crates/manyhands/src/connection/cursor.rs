@@ -35,6 +35,15 @@ pub struct Execution {
     pub outcome: Outcome,
 }
 
+impl Execution {
+    /// Of a statement that has run to its end, with these columns.
+    pub(crate) fn of_all(columns: Arc<[String]>, mut outcome: Outcome) -> Execution {
+        let rows = core::mem::take(&mut outcome.rows);
+        let rows = (!columns.is_empty()).then(|| Cursor::of_rows(Arc::clone(&columns), rows));
+        Execution { columns, rows, outcome }
+    }
+}
+
 impl From<Outcome> for Execution {
     /// The rows one by one. Without any, nothing tells the columns.
     fn from(mut outcome: Outcome) -> Execution {
@@ -127,18 +136,21 @@ impl Connection {
         let result = self.carry_out(&mut prepared, &values);
         let columns = Arc::clone(&prepared.columns);
         self.put_back_after(prepared, result.is_err());
-        let mut outcome = result?;
-        let rows = core::mem::take(&mut outcome.rows);
-        let rows = (!columns.is_empty()).then(|| Cursor::of_rows(Arc::clone(&columns), rows));
-        Ok(Execution { columns, rows, outcome })
+        Ok(Execution::of_all(columns, result?))
     }
 
-    fn open_cursor(
+    fn open_cursor(&mut self, prepared: Box<Prepared>, values: &[Value]) -> Result<Cursor, Error> {
+        let logged = self.begin_to_read(&prepared)?;
+        self.open_begun(prepared, values, logged)
+    }
+
+    /// The same after [`Connection::begin_to_read`], which has told whether a log is to say what it shows.
+    pub(crate) fn open_begun(
         &mut self,
         mut prepared: Box<Prepared>,
         values: &[Value],
+        logged: bool,
     ) -> Result<Cursor, Error> {
-        let logged = self.begin_to_read(&prepared)?;
         if let Err(error) = prepared.statement.bind_all(values.iter().map(Value::as_ref)) {
             self.put_back(prepared);
             return Err(Error::from(error));

@@ -163,6 +163,20 @@ impl Connection {
         Ok(())
     }
 
+    /// See [`ConnectionExt::change_function`](crate::driver::ConnectionExt::change_function).
+    pub(crate) fn change_function_by<T>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        let mut done = None;
+        self.change_function(name, |_| {
+            done = Some(change());
+            Ok(())
+        })?;
+        Ok(done.expect("it was called"))
+    }
+
     fn change_collation(
         &mut self,
         name: &str,

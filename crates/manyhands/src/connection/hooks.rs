@@ -8,6 +8,7 @@
 //! transaction has become, replays a log, asks for new ids. The application is neither asked about these nor told of
 //! them.
 
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use manyhands_sqlite::authorizer::{Action, Verdict};
@@ -15,7 +16,7 @@ use manyhands_sqlite::{Progress, RowChange, Traced};
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::statement::hooks::{Authorizer, OwnStatements};
+use crate::statement::hooks::{ApplicationStatements, Authorizer, OwnStatements};
 
 impl Connection {
     /// Until the guard is dropped, statements are not the application's.
@@ -177,6 +178,38 @@ impl Connection {
         }));
         self.after_change(true);
         Ok(())
+    }
+
+    /// See [`ConnectionExt::hear_changes`](crate::driver::ConnectionExt::hear_changes).
+    pub(crate) fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error> {
+        self.before_hearing_changes()?;
+        let done = change();
+        self.after_change(true);
+        Ok(done)
+    }
+
+    /// See [`ConnectionExt::set_wal_hook`](crate::driver::ConnectionExt::set_wal_hook).
+    pub(crate) fn set_wal_hook(
+        &mut self,
+        hook: Option<impl Fn(u32) + Send + 'static>,
+    ) -> Result<(), Error> {
+        self.before_change()?;
+        let frames = Arc::clone(&self.session().frames);
+        let hooks = Arc::clone(&self.session().compiler.hooks);
+        let is_set = hook.is_some();
+        self.sqlite().set_wal_hook(Some(move |count| {
+            frames.store(count, Ordering::Relaxed);
+            if let Some(hook) = hook.as_ref().filter(|_| hooks.are_for_application()) {
+                hook(count);
+            }
+        }));
+        self.after_change(is_set);
+        Ok(())
+    }
+
+    /// See [`ConnectionExt::application_statements`](crate::driver::ConnectionExt::application_statements).
+    pub(crate) fn application_statements(&self) -> ApplicationStatements {
+        ApplicationStatements(Arc::clone(&self.session().compiler.hooks))
     }
 
     /// From now on each write of this connection is to be told, once. A speculative transaction moves to its turn.

@@ -30,7 +30,7 @@ impl Connection {
         values: &[Value],
     ) -> Result<Outcome, Error> {
         // A statement that reads meanwhile holds a snapshot, from which SQLite cannot write on.
-        if self.writes_with_blob() {
+        if self.writes_with_blob() || self.driver_reads() {
             return self.step_in_turn(prepared, values);
         }
         let reading = self.sqlite().transaction() != sqlite::Transaction::None;

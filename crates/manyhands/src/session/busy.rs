@@ -42,7 +42,7 @@ impl BusyWait {
                 *began = Instant::now();
             }
             let left = shared.timeout().saturating_sub(began.elapsed());
-            if left.is_zero() || shared.is_interrupted() {
+            if left.is_zero() || shared.is_interrupted() || shared.is_given_up() {
                 return Progress::Stop;
             }
             std::thread::sleep(limits::BUSY_SLEEP.min(left));
@@ -62,6 +62,10 @@ impl BusyWait {
 
     fn is_interrupted(&self) -> bool {
         self.interrupt().is_some_and(|it| it.is_asked())
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.interrupt().is_some_and(|it| it.gives_up())
     }
 
     /// `None` while the connection has no user.

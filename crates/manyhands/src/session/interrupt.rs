@@ -46,6 +46,8 @@ impl InterruptHandle {
     }
 }
 
+pub(crate) type GivesUp = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What a connection shares with its handles.
 #[derive(Default)]
 pub(crate) struct Interrupt {
@@ -54,6 +56,9 @@ pub(crate) struct Interrupt {
     /// What runs is no part of the call that was cancelled: rows of cursors that others read.
     spares: AtomicBool,
     check: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+    /// Asked while the connection waits: true to give up, as after the timeout.
+    gives_up: Mutex<Option<GivesUp>>,
+    has_gives_up: AtomicBool,
     /// `None` until a handle is made, and after the connection was closed.
     running: Mutex<Option<sqlite::InterruptHandle>>,
 }
@@ -75,6 +80,27 @@ impl Interrupt {
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         cancelled && !self.spares.load(Ordering::Relaxed)
             || self.check.get().is_some_and(|check| check())
+    }
+
+    /// Has `gives_up` asked, about every millisecond of a wait, whether to give up; `None` to wait until the deadline.
+    pub(crate) fn set_gives_up(&self, gives_up: Option<GivesUp>) {
+        self.has_gives_up.store(gives_up.is_some(), Ordering::Relaxed);
+        *lock(&self.gives_up) = gives_up;
+    }
+
+    /// Whether somebody is to be asked, while the connection waits, if it gives up.
+    pub(crate) fn may_give_up(&self) -> bool {
+        self.has_gives_up.load(Ordering::Relaxed)
+    }
+
+    /// Asks whether the wait is given up.
+    pub(crate) fn gives_up(&self) -> bool {
+        if !self.may_give_up() {
+            return false;
+        }
+        // Not under the lock: it may be replaced meanwhile.
+        let gives_up = lock(&self.gives_up).clone();
+        gives_up.is_some_and(|gives_up| gives_up())
     }
 
     /// Whether a wait is to end.

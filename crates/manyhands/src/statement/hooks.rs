@@ -139,6 +139,17 @@ impl Drop for OwnStatements {
 #[derive(Debug)]
 pub(crate) struct ShownStatement(Arc<Hooks>);
 
+/// Whether what SQLite executes at this moment is the application's; for hooks that a driver gives to SQLite itself.
+#[derive(Clone, Debug)]
+pub struct ApplicationStatements(pub(crate) Arc<Hooks>);
+
+impl ApplicationStatements {
+    /// False while a connection executes a statement of its own, of which the application is not told.
+    pub fn are_executed(&self) -> bool {
+        self.0.are_for_application()
+    }
+}
+
 impl Drop for ShownStatement {
     fn drop(&mut self) {
         *lock(&self.0.shown) = None;

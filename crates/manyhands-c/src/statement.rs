@@ -1,0 +1,589 @@
+//! Compiled statements: preparing, finalizing, and what is to be known of them.
+
+use core::cell::{Cell, RefCell};
+use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ffi::CString;
+use std::ptr;
+
+use manyhands::driver::{CompiledStatement, ConnectionExt};
+use manyhands::{Cursor, RowBuffer, Value};
+
+use crate::execute::{bytes16, utf8_of};
+use crate::ffi;
+use crate::handle::{Entered, Handle};
+
+/// The first word of a statement of ours. That of SQLite's is the address of its connection.
+const MAGIC: u64 = 0x6d61_6e79_6861_6e64;
+
+/// A statement of ours. All of it is used under the mutex of its connection.
+#[repr(C)]
+pub struct Statement {
+    magic: u64,
+    handle: *const Handle,
+    /// What SQLite has compiled. It is another one when the engine had to compile it again.
+    pub(crate) raw: Cell<*mut ffi::sqlite3_stmt>,
+    /// `None` for a text that is not UTF-8, which only this connection can execute.
+    pub(crate) compiled: RefCell<Option<CompiledStatement>>,
+    sql: CString,
+    /// What is bound, for whoever executes it: one for each parameter.
+    pub(crate) values: RefCell<Vec<Value>>,
+    /// Something is bound that is no value.
+    pub(crate) has_pointers: Cell<bool>,
+    /// It was prepared by one of the functions without `_v2`: `step` tells only that it has failed.
+    is_legacy: bool,
+    /// `sqlite3_stmt_explain` has changed what it is.
+    explains: Cell<bool>,
+    pub(crate) running: RefCell<Running>,
+    /// The result of the last step, if it has failed; `reset` and `finalize` tell it again.
+    pub(crate) failed: Cell<c_int>,
+    /// A statement of another connection that shows rows which the engine gave; null until it is needed.
+    pub(crate) mirror: Cell<*mut ffi::sqlite3_stmt>,
+}
+
+/// Where a statement is.
+pub(crate) enum Running {
+    /// Before its first step.
+    Not,
+    /// SQLite's own statement is being stepped.
+    Stepped,
+    /// It shows rows that the engine has given.
+    Shows(Box<Rows>),
+    /// It has shown all rows, or failed.
+    Ended,
+}
+
+/// Rows that the engine has given, and the one that is shown.
+pub(crate) struct Rows {
+    pub(crate) cursor: Cursor,
+    pub(crate) shown: RowBuffer,
+}
+
+/// A text to be compiled.
+struct Text<'a> {
+    bytes: &'a [u8],
+    flags: c_uint,
+    is_legacy: bool,
+}
+
+c_api! {
+    /// Compiles a statement (<https://sqlite.org/c3ref/prepare.html>).
+    fn sqlite3_prepare(
+        db: *mut ffi::sqlite3,
+        sql: *const c_char,
+        bytes: c_int,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_char,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands, for both.
+        unsafe { prepare(db, sql, bytes, (0, true), statement, tail) }
+    }
+
+    /// Compiles a statement; its steps tell what has failed.
+    fn sqlite3_prepare_v2(
+        db: *mut ffi::sqlite3,
+        sql: *const c_char,
+        bytes: c_int,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_char,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands, for both.
+        unsafe { prepare(db, sql, bytes, (0, false), statement, tail) }
+    }
+
+    /// The same, as `flags` say.
+    fn sqlite3_prepare_v3(
+        db: *mut ffi::sqlite3,
+        sql: *const c_char,
+        bytes: c_int,
+        flags: c_uint,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_char,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands, for both.
+        unsafe { prepare(db, sql, bytes, (flags, false), statement, tail) }
+    }
+
+    /// The same of a text in UTF-16, as the first of the three.
+    fn sqlite3_prepare16(
+        db: *mut ffi::sqlite3,
+        sql: *const c_void,
+        bytes: c_int,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_void,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands.
+        unsafe { prepare16(db, sql, bytes, (0, true), statement, tail) }
+    }
+
+    /// The same of a text in UTF-16.
+    fn sqlite3_prepare16_v2(
+        db: *mut ffi::sqlite3,
+        sql: *const c_void,
+        bytes: c_int,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_void,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands.
+        unsafe { prepare16(db, sql, bytes, (0, false), statement, tail) }
+    }
+
+    /// The same of a text in UTF-16, as `flags` say.
+    fn sqlite3_prepare16_v3(
+        db: *mut ffi::sqlite3,
+        sql: *const c_void,
+        bytes: c_int,
+        flags: c_uint,
+        statement: *mut *mut ffi::sqlite3_stmt,
+        tail: *mut *const c_void,
+    ) -> c_int {
+        // SAFETY: the caller has promised what SQLite demands.
+        unsafe { prepare16(db, sql, bytes, (flags, false), statement, tail) }
+    }
+
+    /// Ends a statement. Tells the error of its last step again.
+    fn sqlite3_finalize(statement: *mut ffi::sqlite3_stmt) -> c_int {
+        // SAFETY: the caller has promised null or an open statement.
+        let Some(ours) = (unsafe { Statement::of(statement) }) else {
+            // SAFETY: SQLite's own statement, or null.
+            return unsafe { ffi::sqlite3_finalize(statement) };
+        };
+        // SAFETY: the caller does not use the statement any more.
+        unsafe { ours.finalize() }
+    }
+
+    /// The next open statement of a connection; of null the first.
+    fn sqlite3_next_stmt(
+        db: *mut ffi::sqlite3,
+        statement: *mut ffi::sqlite3_stmt,
+    ) -> *mut ffi::sqlite3_stmt {
+        // SAFETY: the caller has promised null or an open connection.
+        let Some(handle) = (unsafe { Handle::entered(db) }) else {
+            // SAFETY: SQLite's own connection and statement.
+            return unsafe { ffi::sqlite3_next_stmt(db, statement) };
+        };
+        let open = handle.statements.borrow();
+        let this: *mut Statement = statement.cast();
+        let end = if this.is_null() { Some(open.len()) } else { open.iter().rposition(|it| *it == this) };
+        // The last one that was prepared is the first, as in SQLite.
+        let next = end.and_then(|end| open[..end].last());
+        next.map_or(ptr::null_mut(), |it| it.cast())
+    }
+
+    /// The connection of a statement.
+    fn sqlite3_db_handle(statement: *mut ffi::sqlite3_stmt) -> *mut ffi::sqlite3 {
+        // SAFETY: the caller has promised null or an open statement.
+        match unsafe { Statement::of(statement) } {
+            Some(ours) => ours.handle().db,
+            // SAFETY: SQLite's own statement, or null.
+            None => unsafe { ffi::sqlite3_db_handle(statement) },
+        }
+    }
+
+    /// The text of a statement.
+    fn sqlite3_sql(statement: *mut ffi::sqlite3_stmt) -> *const c_char {
+        // SAFETY: the caller has promised null or an open statement.
+        match unsafe { Statement::of(statement) } {
+            Some(ours) if ours.is_legacy => ptr::null(),
+            Some(ours) => ours.sql.as_ptr(),
+            // SAFETY: SQLite's own statement, or null.
+            None => unsafe { ffi::sqlite3_sql(statement) },
+        }
+    }
+
+    /// True for a statement that does not write into a database file by itself.
+    fn sqlite3_stmt_readonly(statement: *mut ffi::sqlite3_stmt) -> c_int {
+        // SAFETY: the caller has promised null or an open statement.
+        let ours = unsafe { Statement::of(statement) };
+        let raw = ours.map_or(statement, |it| it.raw.get());
+        if ours.is_some_and(|it| it.compiled.borrow().as_ref().is_some_and(|it| !it.is_read_only())) {
+            return 0;
+        }
+        // SAFETY: SQLite's own statement, or null.
+        unsafe { ffi::sqlite3_stmt_readonly(raw) }
+    }
+
+    /// True from the first step of a statement to its last row.
+    fn sqlite3_stmt_busy(statement: *mut ffi::sqlite3_stmt) -> c_int {
+        // SAFETY: the caller has promised null or an open statement.
+        let Some(ours) = (unsafe { Statement::of(statement) }) else {
+            // SAFETY: SQLite's own statement, or null.
+            return unsafe { ffi::sqlite3_stmt_busy(statement) };
+        };
+        match &*ours.running.borrow() {
+            Running::Not | Running::Ended => 0,
+            Running::Shows(_) => 1,
+            // SAFETY: the statement is open.
+            Running::Stepped => unsafe { ffi::sqlite3_stmt_busy(ours.raw.get()) },
+        }
+    }
+
+    /// Makes a statement explain itself, or not.
+    fn sqlite3_stmt_explain(statement: *mut ffi::sqlite3_stmt, mode: c_int) -> c_int {
+        // SAFETY: the caller has promised null or an open statement.
+        let ours = unsafe { Statement::of(statement) };
+        let raw = ours.map_or(statement, |it| it.raw.get());
+        // SAFETY: SQLite's own statement, or null.
+        let code = unsafe { ffi::sqlite3_stmt_explain(raw, mode) };
+        if let Some(ours) = ours.filter(|_| code == ffi::SQLITE_OK) {
+            // What it is now the engine does not know.
+            ours.explains.set(mode != 0);
+        }
+        code
+    }
+}
+
+/// Functions that SQLite's own statement answers.
+macro_rules! of_statement {
+    ($($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)*) => {
+        c_api! {$(
+            /// As SQLite's function of this name.
+            fn $name(statement: *mut ffi::sqlite3_stmt $(, $arg: $ty)*) -> $ret {
+                // SAFETY: the caller has promised null or an open statement.
+                let raw = unsafe { raw_of(statement) };
+                // SAFETY: SQLite's own statement, or null; and what the caller has promised of the rest.
+                unsafe { ffi::$name(raw $(, $arg)*) }
+            }
+        )*}
+    };
+}
+
+of_statement! {
+    sqlite3_expanded_sql() -> *mut c_char;
+    sqlite3_normalized_sql() -> *const c_char;
+    sqlite3_stmt_isexplain() -> c_int;
+    sqlite3_stmt_status(what: c_int, reset: c_int) -> c_int;
+    sqlite3_stmt_scanstatus(index: c_int, what: c_int, to: *mut c_void) -> c_int;
+    sqlite3_stmt_scanstatus_v2(index: c_int, what: c_int, flags: c_int, to: *mut c_void) -> c_int;
+    sqlite3_expired() -> c_int;
+    sqlite3_bind_parameter_count() -> c_int;
+    sqlite3_bind_parameter_name(index: c_int) -> *const c_char;
+    sqlite3_bind_parameter_index(name: *const c_char) -> c_int;
+    sqlite3_column_count() -> c_int;
+    sqlite3_column_name(column: c_int) -> *const c_char;
+    sqlite3_column_name16(column: c_int) -> *const c_void;
+    sqlite3_column_database_name(column: c_int) -> *const c_char;
+    sqlite3_column_database_name16(column: c_int) -> *const c_void;
+    sqlite3_column_table_name(column: c_int) -> *const c_char;
+    sqlite3_column_table_name16(column: c_int) -> *const c_void;
+    sqlite3_column_origin_name(column: c_int) -> *const c_char;
+    sqlite3_column_origin_name16(column: c_int) -> *const c_void;
+    sqlite3_column_decltype(column: c_int) -> *const c_char;
+    sqlite3_column_decltype16(column: c_int) -> *const c_void;
+}
+
+c_api! {
+    /// Makes a statement's scan figures zero.
+    fn sqlite3_stmt_scanstatus_reset(statement: *mut ffi::sqlite3_stmt) {
+        // SAFETY: the caller has promised null or an open statement.
+        let raw = unsafe { raw_of(statement) };
+        // SAFETY: SQLite's own statement, or null.
+        unsafe { ffi::sqlite3_stmt_scanstatus_reset(raw) };
+    }
+}
+
+/// SQLite's own statement of one of either kind.
+///
+/// # Safety
+/// `statement` is null or open.
+unsafe fn raw_of(statement: *mut ffi::sqlite3_stmt) -> *mut ffi::sqlite3_stmt {
+    // SAFETY: the caller has promised it.
+    unsafe { Statement::of(statement) }.map_or(statement, |it| it.raw.get())
+}
+
+impl Statement {
+    /// The statement of ours, if it is one.
+    ///
+    /// # Safety
+    /// `statement` is null or open, and the result is not used when it is finalized.
+    pub(crate) unsafe fn of<'a>(statement: *mut ffi::sqlite3_stmt) -> Option<&'a Statement> {
+        if statement.is_null() {
+            return None;
+        }
+        let first: *const u64 = statement.cast();
+        // SAFETY: SQLite's statements, too, are longer than a word, and begin with an address.
+        let first = unsafe { first.read() };
+        let ours: *const Statement = statement.cast();
+        // SAFETY: the first word says that it is one of ours, and no other can have it.
+        (first == MAGIC).then(|| unsafe { &*ours })
+    }
+
+    /// Its connection's handle.
+    pub(crate) fn handle(&self) -> &Handle {
+        // SAFETY: a connection is not closed before its statements.
+        unsafe { &*self.handle }
+    }
+
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        self.handle().enter()
+    }
+
+    /// True when `sqlite3_stmt_explain` has made it explain itself.
+    pub(crate) fn is_explained(&self) -> bool {
+        self.explains.get()
+    }
+
+    /// The result of a failed step, as the function that has prepared it tells it.
+    pub(crate) fn failed_step(&self, code: c_int) -> c_int {
+        self.failed.set(code);
+        match code & 0xff {
+            ffi::SQLITE_BUSY | ffi::SQLITE_MISUSE => code,
+            _ if self.is_legacy => ffi::SQLITE_ERROR,
+            _ => code,
+        }
+    }
+
+    /// # Safety
+    /// Nobody uses the statement afterwards.
+    unsafe fn finalize(&self) -> c_int {
+        let handle = self.handle;
+        let entered = self.enter();
+        let code = self.end();
+        let this = ptr::from_ref(self).cast_mut();
+        {
+            let mut open = entered.statements.borrow_mut();
+            if let Some(place) = open.iter().rposition(|it| *it == this) {
+                open.remove(place);
+            }
+        }
+        // SAFETY: the statement is open or null; and so are those that follow.
+        unsafe { ffi::sqlite3_finalize(self.mirror.get()) };
+        // SAFETY: `new` has made it of a box, and nobody uses it any more.
+        let ours = unsafe { Box::from_raw(this) };
+        match ours.compiled.take() {
+            // What it was bound to goes with the values.
+            Some(compiled) => {
+                // SAFETY: the statement is open.
+                unsafe { ffi::sqlite3_clear_bindings(ours.raw.get()) };
+                let may_be_kept = !entered.is_called_back() && !ours.explains.get();
+                if may_be_kept {
+                    let _ = entered.engine(|it| {
+                        it.keep_compiled(compiled);
+                        Ok(())
+                    });
+                } else {
+                    drop(compiled);
+                }
+            }
+            // SAFETY: the statement is open, and belongs to this one.
+            None => drop(unsafe { ffi::sqlite3_finalize(ours.raw.get()) }),
+        }
+        entered.tell_again(code);
+        drop(entered);
+        // SAFETY: a connection is not closed before its statements.
+        let handle = unsafe { &*handle };
+        // SAFETY: the statement was the last that the caller has of it, or it stays open.
+        unsafe { handle.close_if_unused() };
+        code
+    }
+}
+
+impl Handle {
+    /// A result that was told before becomes the connection's last one again.
+    pub(crate) fn tell_again(&self, code: c_int) {
+        if code == ffi::SQLITE_OK {
+            self.succeed(code);
+        }
+    }
+
+    /// Makes a statement of ours of one that was compiled, and forgets what an earlier owner has bound to it.
+    fn add(
+        &self,
+        compiled: Option<CompiledStatement>,
+        raw: *mut ffi::sqlite3_stmt,
+        (sql, is_legacy): (&[u8], bool),
+    ) -> *mut ffi::sqlite3_stmt {
+        // SAFETY: the statement is open.
+        unsafe { ffi::sqlite3_clear_bindings(raw) };
+        // SAFETY: the statement is open.
+        let parameters = unsafe { ffi::sqlite3_bind_parameter_count(raw) };
+        let statement = Box::into_raw(Box::new(Statement {
+            magic: MAGIC,
+            handle: self,
+            raw: Cell::new(raw),
+            compiled: RefCell::new(compiled),
+            sql: CString::new(sql).unwrap_or_default(),
+            values: RefCell::new(vec![Value::Null; parameters.unsigned_abs() as usize]),
+            has_pointers: Cell::new(false),
+            is_legacy,
+            explains: Cell::new(false),
+            running: RefCell::new(Running::Not),
+            failed: Cell::new(ffi::SQLITE_OK),
+            mirror: Cell::new(ptr::null_mut()),
+        }));
+        self.statements.borrow_mut().push(statement);
+        statement.cast()
+    }
+
+    /// Compiles the first statement of a text: null when there is none. Gives the number of bytes that were read, too.
+    fn compile(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
+        let Ok(sql) = core::str::from_utf8(text.bytes) else { return self.compile_alone(text) };
+        let limit = {
+            // SAFETY: the connection is open; -1 leaves the limit as it is.
+            unsafe { ffi::sqlite3_limit(self.db, ffi::SQLITE_LIMIT_SQL_LENGTH, -1) }
+        };
+        // SQLite's own error, and its flags' meaning.
+        if sql.len() > limit.unsigned_abs() as usize
+            || text.flags & !ffi::SQLITE_PREPARE_PERSISTENT as c_uint != 0
+        {
+            return self.compile_alone(text);
+        }
+        let in_place = if self.immediate_as_auto { immediate_as_plain(sql) } else { None };
+        let compiled = match in_place {
+            Some((begin, used)) => self.engine(|it| {
+                let compiled = it.compile_first(begin)?;
+                Ok(compiled.map(|(compiled, _)| (compiled, &sql[used..])))
+            }),
+            None => self.engine(|it| it.compile_first(sql)),
+        };
+        match compiled {
+            Ok(Some((compiled, rest))) => {
+                let used = sql.len() - rest.len();
+                let raw = compiled.as_ptr().cast();
+                let statement =
+                    self.add(Some(compiled), raw, (&text.bytes[..used], text.is_legacy));
+                self.succeed(ffi::SQLITE_OK);
+                Ok((statement, used))
+            }
+            Ok(None) => {
+                self.succeed(ffi::SQLITE_OK);
+                Ok((ptr::null_mut(), sql.len()))
+            }
+            // SQLite tells where the error is, too, when it is asked itself.
+            Err(code) if code & 0xff == ffi::SQLITE_ERROR => self.compile_for_error(text, code),
+            Err(code) => Err(code),
+        }
+    }
+
+    /// Has SQLite fail to compile a text as the engine has. If it does not, the engine's error stands.
+    fn compile_for_error(
+        &self,
+        text: &Text<'_>,
+        code: c_int,
+    ) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
+        // SAFETY: the connection is open.
+        let message = unsafe { ffi::sqlite3_errmsg(self.db) };
+        // SAFETY: a zero-terminated text, until the next call.
+        let message = unsafe { CStr::from_ptr(message) }.to_owned();
+        let (raw, _, again) = self.nested(|| self.compile_raw(text));
+        // SAFETY: just compiled, or null.
+        unsafe { ffi::sqlite3_finalize(raw) };
+        if again & 0xff != code & 0xff {
+            // SAFETY: the connection is open, the text zero-terminated.
+            unsafe { ffi::sqlite3_set_errmsg(self.db, code, message.as_ptr()) };
+        }
+        Err(code)
+    }
+
+    /// Compiles a text that only this connection can execute.
+    fn compile_alone(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
+        let (raw, used, code) = self.nested(|| self.compile_raw(text));
+        if code != ffi::SQLITE_OK {
+            return Err(code);
+        }
+        if raw.is_null() {
+            return Ok((raw, used));
+        }
+        Ok((self.add(None, raw, (&text.bytes[..used], text.is_legacy)), used))
+    }
+
+    fn compile_raw(&self, text: &Text<'_>) -> (*mut ffi::sqlite3_stmt, usize, c_int) {
+        let (mut raw, mut tail) = (ptr::null_mut(), ptr::null());
+        let start: *const c_char = text.bytes.as_ptr().cast();
+        let length = c_int::try_from(text.bytes.len()).unwrap_or(c_int::MAX);
+        // SAFETY: an open connection, a text of this length, places for the results.
+        let code = unsafe {
+            ffi::sqlite3_prepare_v3(self.db, start, length, text.flags, &raw mut raw, &raw mut tail)
+        };
+        let used = if tail.is_null() { 0 } else { tail as usize - start as usize };
+        (raw, used.min(text.bytes.len()), code)
+    }
+}
+
+/// What is executed for a text that begins with BEGIN IMMEDIATE, where that is to be a plain BEGIN; and the length of what it stands
+/// for.
+fn immediate_as_plain(sql: &str) -> Option<(&'static str, usize)> {
+    let end = sql.find(';').map_or(sql.len(), |it| it + 1);
+    let mut words = sql[..end].trim_end_matches(';').split_ascii_whitespace();
+    let mut next_is = |word: &str| words.next().is_some_and(|it| it.eq_ignore_ascii_case(word));
+    let is_immediate = next_is("BEGIN") && next_is("IMMEDIATE");
+    let rest = words.next();
+    let ends =
+        rest.is_none_or(|it| it.eq_ignore_ascii_case("TRANSACTION")) && words.next().is_none();
+    (is_immediate && ends).then_some(("BEGIN", end))
+}
+
+/// # Safety
+/// See `sqlite3_prepare_v3`.
+unsafe fn prepare(
+    db: *mut ffi::sqlite3,
+    sql: *const c_char,
+    bytes: c_int,
+    (flags, is_legacy): (c_uint, bool),
+    statement: *mut *mut ffi::sqlite3_stmt,
+    tail: *mut *const c_char,
+) -> c_int {
+    // SAFETY: the caller has promised null or an open connection.
+    let handle = unsafe { Handle::entered(db) };
+    let Some(handle) =
+        handle.filter(|it| !it.is_called_back() && !sql.is_null() && !statement.is_null())
+    else {
+        if is_legacy {
+            // SAFETY: the caller has promised what SQLite demands.
+            return unsafe { ffi::sqlite3_prepare(db, sql, bytes, statement, tail) };
+        }
+        // SAFETY: the caller has promised what SQLite demands.
+        return unsafe { ffi::sqlite3_prepare_v3(db, sql, bytes, flags, statement, tail) };
+    };
+    // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
+    let text = unsafe { utf8_of(sql, bytes) };
+    let (prepared, used, code) = match handle.compile(&Text { bytes: text, flags, is_legacy }) {
+        Ok((prepared, used)) => (prepared, Some(used), ffi::SQLITE_OK),
+        Err(code) => (ptr::null_mut(), None, code),
+    };
+    // SAFETY: not null, as was looked at, and the caller's place for the result.
+    unsafe { *statement = prepared };
+    if !tail.is_null() {
+        let used = used.unwrap_or(text.len());
+        // SAFETY: within the text, or at its end.
+        let rest = unsafe { sql.add(used) };
+        // SAFETY: the caller's place for the result.
+        unsafe { *tail = rest };
+    }
+    code
+}
+
+/// # Safety
+/// See `sqlite3_prepare16_v3`.
+unsafe fn prepare16(
+    db: *mut ffi::sqlite3,
+    sql: *const c_void,
+    bytes: c_int,
+    how: (c_uint, bool),
+    statement: *mut *mut ffi::sqlite3_stmt,
+    tail: *mut *const c_void,
+) -> c_int {
+    if sql.is_null() {
+        // SAFETY: the caller has promised what SQLite demands; without a text there is nothing to convert.
+        return unsafe { prepare(db, ptr::null(), -1, how, statement, ptr::null_mut()) };
+    }
+    // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
+    let units = unsafe { bytes16(sql, bytes) };
+    let text = String::from_utf16_lossy(&units);
+    let length = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
+    let start: *const c_char = text.as_ptr().cast();
+    let mut rest = ptr::null();
+    // SAFETY: a text of this length, and the caller's place for the statement.
+    let code = unsafe { prepare(db, start, length, how, statement, &raw mut rest) };
+    if !tail.is_null() {
+        let used = if rest.is_null() { text.len() } else { rest as usize - start as usize };
+        let used_units = text.get(..used).map_or(units.len(), |it| it.encode_utf16().count());
+        // SAFETY: within the text, or at its end.
+        let rest = unsafe { sql.byte_add(used_units * 2) };
+        // SAFETY: the caller's place for the result.
+        unsafe { *tail = rest };
+    }
+    code
+}
+
+/// The encodings of a text that is bound.
+pub(crate) const UTF8: c_uchar = ffi::SQLITE_UTF8 as c_uchar;
