@@ -20,6 +20,8 @@ mod carrier;
 
 mod process;
 
+mod farewell;
+
 mod report;
 
 mod check;
@@ -45,6 +47,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use choice::Choice;
+use farewell::Ear;
 use library::Library;
 use supervise::Supervised;
 use watch::Watch;
@@ -103,6 +106,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for (variable, value) in environment(arguments, &choice) {
         command.env(variable, value);
     }
+    // Where there are no such sockets, looks are all there is.
+    let ear = Ear::open().ok();
+    command.envs(ear.iter().map(|ear| (farewell::VARIABLE, ear.name())));
     let own = i32::try_from(std::process::id()).context("the number of this process")?;
     let mut witness = Witness::new(own, choice);
     if let Ok(resolved) = resolve::resolve(name) {
@@ -116,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             return Ok(exit_code(failed.status));
         }
     };
-    let watch = Watch::start(witness, library);
+    let watch = Watch::start(witness, library, ear);
     let status = supervised.wait()?;
     let report = watch.end().context("the look at the command's processes failed")?;
     if arguments.report {

@@ -4,22 +4,21 @@
 //! it has a sentence of Manyhands as well, its SQLite is ours.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fs::{File, Metadata},
-    io::{self, Read},
+    io::{self, Read, Seek},
     os::unix::fs::MetadataExt,
     path::Path,
-    time::{Duration, Instant},
 };
 
-use memchr::memmem::Finder;
+use memchr::memmem;
 
 /// With this SQLite reads the schema of any database: the start, which is the same since version 3.0.
 const SCHEMA: &str = "CREATE TABLE x(type text,name text,tbl_name text,rootpage int";
 /// From an error that every build of Manyhands can give.
 const OURS: &str = "SQLite's WAL mode and Manyhands need a local disk";
 /// A piece of a file that is looked at in one go.
-const PIECE_BYTES: usize = 1 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 /// As much of a piece as is looked at again with the next: no text that is looked for is longer.
 const OVERLAP_BYTES: usize = 128;
 /// Files are read to here: browsers, the largest programs with SQLite inside, have half of it.
@@ -57,87 +56,142 @@ pub enum Content {
     Manyhands,
 }
 
-/// What files contain: each is read once as long as it does not change.
+/// What files contain: each is read once as long as it does not change, a piece at a time.
 #[derive(Default)]
-pub struct Carriers {
-    known: HashMap<Identity, Content>,
-    reading: Duration,
+pub struct Contents {
+    known: HashMap<FileId, Content>,
+    unread: VecDeque<Reading>,
 }
 
 /// A file and its state.
-#[derive(PartialEq, Eq, Hash)]
-struct Identity {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
     device: u64,
     inode: u64,
     bytes: u64,
-    changed_ns: (i64, i64),
+    changed: (i64, i64),
 }
 
-impl Identity {
+impl FileId {
     fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
             bytes: metadata.len(),
-            changed_ns: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
 }
 
-impl Carriers {
-    /// How long files were read in all.
-    pub fn reading(&self) -> Duration {
-        self.reading
-    }
-
+impl Contents {
+    /// Opens a file, whose name may be gone in a moment, to read it later.
+    ///
     /// # Errors
-    /// The file cannot be read, and says nothing of itself.
-    pub fn content(&mut self, path: &Path) -> io::Result<Content> {
+    /// The file cannot be read.
+    pub fn open(&mut self, path: &Path) -> io::Result<FileId> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Ok(Content::NoSqlite);
+        let id = FileId::of(&metadata);
+        let is_known =
+            self.known.contains_key(&id) || self.unread.iter().any(|unread| unread.id == id);
+        if !is_known && metadata.is_file() {
+            self.unread.push_back(Reading::new(id, file));
+        } else if !is_known {
+            self.known.insert(id, Content::NoSqlite);
         }
-        let identity = Identity::of(&metadata);
-        if let Some(content) = self.known.get(&identity) {
-            return Ok(content.clone());
+        Ok(id)
+    }
+
+    /// `None` until the file has been read.
+    pub fn get(&self, id: FileId) -> Option<&Content> {
+        self.known.get(&id)
+    }
+
+    pub fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// Reads one piece of one file.
+    pub fn read_on(&mut self) {
+        let Some(reading) = self.unread.front_mut() else { return };
+        // A file that cannot be read to its end shows what it has shown.
+        if let Some(content) = reading.read_on().unwrap_or(Some(Content::NoSqlite)) {
+            self.known.insert(reading.id, content);
+            self.unread.pop_front();
         }
-        let began = Instant::now();
-        let content = content_of(file.take(FILE_BYTES_MAX))?;
-        self.reading += began.elapsed();
-        self.known.insert(identity, content.clone());
-        Ok(content)
+    }
+
+    /// Reads a file to its end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&mut self, path: &Path) -> io::Result<Content> {
+        let id = self.open(path)?;
+        while self.get(id).is_none() {
+            self.read_on();
+        }
+        Ok(self.get(id).cloned().unwrap_or_default())
     }
 }
 
-/// The texts are looked for in pieces that overlap.
-fn content_of(mut file: impl Read) -> io::Result<Content> {
-    let schema = Finder::new(SCHEMA);
-    let ours = Finder::new(OURS);
-    let drivers = DRIVERS.map(|(text, driver)| (Finder::new(text), driver));
-    let (mut has_schema, mut date, mut driver) = (false, None, None);
-    let mut piece = Vec::with_capacity(OVERLAP_BYTES + PIECE_BYTES);
-    loop {
-        let kept = piece.len().saturating_sub(OVERLAP_BYTES);
-        piece.drain(..kept);
-        let read = file.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
-        if read == 0 {
-            break;
+/// A file that is being read in pieces that overlap: first for the schema statement alone, since most files have none.
+struct Reading {
+    id: FileId,
+    file: File,
+    has_schema: bool,
+    is_ours: bool,
+    date: Option<String>,
+    driver: Option<Driver>,
+    piece: Vec<u8>,
+    read_bytes: u64,
+}
+
+impl Reading {
+    fn new(id: FileId, file: File) -> Self {
+        let (has_schema, is_ours, date, driver, piece, read_bytes) = Default::default();
+        Self { id, file, has_schema, is_ours, date, driver, piece, read_bytes }
+    }
+
+    /// The content at the end of the file.
+    fn read_on(&mut self) -> io::Result<Option<Content>> {
+        let kept = self.piece.len().saturating_sub(OVERLAP_BYTES);
+        self.piece.drain(..kept);
+        let wanted = PIECE_BYTES.min(FILE_BYTES_MAX.saturating_sub(self.read_bytes));
+        let read = self.file.by_ref().take(wanted).read_to_end(&mut self.piece)?;
+        self.read_bytes += wanted;
+        if self.has_schema {
+            self.look_for_details();
+        } else if find(&self.piece, SCHEMA).is_some() {
+            self.has_schema = true;
+            self.file.rewind()?;
+            self.read_bytes = 0;
+            self.piece.clear();
+            return Ok(None);
         }
-        if ours.find(&piece).is_some() {
-            return Ok(Content::Manyhands);
-        }
-        has_schema = has_schema || schema.find(&piece).is_some();
-        date = date.or_else(|| source_date(&piece));
-        driver = driver.or_else(|| {
-            let mut found = drivers.iter().filter(|(text, _)| text.find(&piece).is_some());
-            found.next().map(|(_, driver)| *driver)
+        Ok((read == 0).then(|| self.content()))
+    }
+
+    fn look_for_details(&mut self) {
+        let piece = &self.piece;
+        self.is_ours |= find(piece, OURS).is_some();
+        self.date = self.date.take().or_else(|| source_date(piece));
+        self.driver = self.driver.or_else(|| {
+            let mut drivers = DRIVERS.iter().filter(|(text, _)| find(piece, text).is_some());
+            drivers.next().map(|(_, driver)| *driver)
         });
     }
-    Ok(match date {
-        Some(date) if has_schema => Content::Sqlite { date, driver },
-        _ => Content::NoSqlite,
-    })
+
+    fn content(&mut self) -> Content {
+        match self.date.take() {
+            _ if self.is_ours => Content::Manyhands,
+            Some(date) if self.has_schema => Content::Sqlite { date, driver: self.driver },
+            _ => Content::NoSqlite,
+        }
+    }
+}
+
+fn find(piece: &[u8], text: &str) -> Option<usize> {
+    memmem::find(piece, text.as_bytes())
 }
 
 /// The date of a source id: `2022-12-28 14:03:47 df5c253c…`, with 64 digits of a hash, 40 in versions before 3.21. Vendors
@@ -151,7 +205,7 @@ fn source_date(piece: &[u8]) -> Option<String> {
             other => byte == other,
         })
     };
-    let mut starts = memchr::memmem::find_iter(piece, "20");
+    let mut starts = memmem::find_iter(piece, "20");
     let start =
         starts.find(|start| piece.get(*start..start + SHAPE.len()).is_some_and(is_shaped))?;
     Some(String::from_utf8_lossy(&piece[start..start + "dddd-dd-dd".len()]).into_owned())
@@ -166,13 +220,17 @@ mod tests {
 
     fn check(texts: &[&str], expected: &Content) {
         // The border between two pieces, and each place around it.
-        for shift in [0, 1, PIECE_BYTES - 200, PIECE_BYTES - 30, PIECE_BYTES - 1] {
-            let mut file = vec![b'2'; shift];
+        let piece_bytes = usize::try_from(PIECE_BYTES).expect("a megabyte");
+        for shift in [0, 1, piece_bytes - 200, piece_bytes - 30, piece_bytes - 1] {
+            let mut bytes = vec![b'2'; shift];
             texts.iter().for_each(|text| {
-                file.extend(text.as_bytes());
-                file.push(0);
+                bytes.extend(text.as_bytes());
+                bytes.push(0);
             });
-            assert_eq!(&content_of(file.as_slice()).expect("in memory"), expected, "{shift}");
+            let file = tempfile::NamedTempFile::new().expect("a temporary file");
+            std::fs::write(file.path(), bytes).expect("writable");
+            let content = Contents::default().read(file.path()).expect("readable");
+            assert_eq!(&content, expected, "{shift}");
         }
     }
 
@@ -202,9 +260,9 @@ mod tests {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manyhands-queue/src/join.rs");
         assert!(std::fs::read_to_string(source).is_ok_and(|text| text.contains(OURS)));
         let own = std::env::current_exe().expect("a test is a file");
-        let mut carriers = Carriers::default();
-        assert_eq!(carriers.content(&own).expect("readable"), Content::Manyhands);
-        assert_eq!(carriers.content(Path::new("/bin/sh")).expect("readable"), Content::NoSqlite);
-        assert!(carriers.content(Path::new("/nonexistent")).is_err());
+        let mut contents = Contents::default();
+        assert_eq!(contents.read(&own).expect("readable"), Content::Manyhands);
+        assert_eq!(contents.read(Path::new("/bin/sh")).expect("readable"), Content::NoSqlite);
+        assert!(contents.read(Path::new("/nonexistent")).is_err());
     }
 }

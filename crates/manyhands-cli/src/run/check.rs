@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    carrier::{Carriers, Content},
+    carrier::{Content, Contents},
     library::Library,
     linked::linked,
     obstacle::Obstacle,
@@ -89,15 +89,15 @@ struct Files {
 impl Files {
     fn of(program: &Path, modules: &[PathBuf]) -> Result<Self> {
         let mut files = Self::default();
-        let mut carriers = Carriers::default();
+        let mut contents = Contents::default();
         for file in [program].into_iter().chain(modules.iter().map(PathBuf::as_path)) {
-            files.look_into(file, &mut carriers);
+            files.look_into(file, &mut contents);
             for library in linked(file)? {
                 let is_stock = library.name.to_string_lossy().starts_with("libsqlite3.so");
                 match library.path {
                     // Under another name it is loaded too, but its functions are looked for in ours first.
                     _ if is_stock => files.replaced.push(file.to_owned()),
-                    Some(path) => files.look_into(&path, &mut carriers),
+                    Some(path) => files.look_into(&path, &mut contents),
                     None => {}
                 }
             }
@@ -105,10 +105,10 @@ impl Files {
         Ok(files)
     }
 
-    fn look_into(&mut self, file: &Path, carriers: &mut Carriers) {
+    fn look_into(&mut self, file: &Path, contents: &mut Contents) {
         let is_known = self.carriers.iter().any(|(carrier, _)| carrier == file);
         // What we cannot read, the user who runs the command cannot start either.
-        if let Ok(Content::Sqlite { driver, .. }) = carriers.content(file)
+        if let Ok(Content::Sqlite { driver, .. }) = contents.read(file)
             && !is_known
         {
             let target = file.canonicalize().unwrap_or_else(|_| file.to_owned());

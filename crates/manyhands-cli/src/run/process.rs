@@ -4,16 +4,19 @@
 //! put together with another that must be of the same moment.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     ffi::OsString,
     fs::{self, File},
     io::{self, Read},
     os::unix::{ffi::OsStringExt, fs::PermissionsExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// Descriptors of one process that a look follows: a server with more has them for sockets.
 const DESCRIPTORS_MAX: usize = 8192;
+/// How long it stays known that a process is none of the family.
+const STRANGERS_KNOWN: Duration = Duration::from_secs(1);
 /// What stands behind the path of a file without a name.
 const DELETED: &str = " (deleted)";
 /// Read and write, as the mode of a link in /proc/PID/fd says it.
@@ -60,26 +63,51 @@ pub struct Mappings {
 }
 
 /// The descendants of a process, which has to be a child subreaper: an orphan is then still a descendant.
-pub fn descendants(ancestor: i32) -> io::Result<Vec<Process>> {
-    let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(row) = pid.and_then(row) {
-            children.entry(row.parent).or_default().push(row);
-        }
+pub struct Family {
+    ancestor: i32,
+    /// Processes that are none. None of them can become one, but its number can, so this is forgotten from time to time.
+    strangers: HashSet<i32>,
+    forgotten_at: Option<Instant>,
+}
+
+impl Family {
+    pub fn of(ancestor: i32) -> Self {
+        Self { ancestor, strangers: HashSet::new(), forgotten_at: None }
     }
+
+    /// # Errors
+    /// There is no /proc.
+    pub fn members(&mut self, now: Instant) -> io::Result<Vec<Process>> {
+        if self.forgotten_at.is_none_or(|forgotten_at| now - forgotten_at >= STRANGERS_KNOWN) {
+            self.strangers.clear();
+            self.forgotten_at = Some(now);
+        }
+        let entries = fs::read_dir("/proc")?.flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let rows = pids.filter(|pid| !self.strangers.contains(pid)).filter_map(row);
+        let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
+        rows.for_each(|row| children.entry(row.parent).or_default().push(row));
+        let mut members = below(vec![self.ancestor], &mut children);
+        members.retain(|row| !row.is_zombie);
+        // Whatever is below neither has lost its parent since its row was read, and will be adopted.
+        let roots = self.strangers.iter().copied().chain([0]).collect();
+        let strangers = below(roots, &mut children);
+        self.strangers.extend(strangers.iter().map(|row| row.process.pid));
+        Ok(members.into_iter().map(|row| row.process).collect())
+    }
+}
+
+/// Takes all that descends from these numbers out of a table by parents.
+fn below(mut parents: Vec<i32>, children: &mut HashMap<i32, Vec<Row>>) -> Vec<Row> {
     let mut found = Vec::new();
-    let mut parents = vec![ancestor];
     while let Some(parent) = parents.pop() {
         // Removed, so that no circle of numbers that were given again can make this endless.
         for row in children.remove(&parent).unwrap_or_default() {
             parents.push(row.process.pid);
-            if !row.is_zombie {
-                found.push(row.process);
-            }
+            found.push(row);
         }
     }
-    Ok(found)
+    found
 }
 
 fn row(pid: i32) -> Option<Row> {
@@ -98,6 +126,11 @@ fn row(pid: i32) -> Option<Row> {
 }
 
 impl Process {
+    /// One that is heard of, and was never in the table of processes.
+    pub fn unseen(pid: i32) -> Self {
+        Self { pid, started: 0 }
+    }
+
     fn file(self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
@@ -116,12 +149,12 @@ impl Process {
     pub fn command_line(self) -> String {
         let line = fs::read(self.file("cmdline")).unwrap_or_default();
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-        let words: Vec<_> = words.map(|word| quoted(&String::from_utf8_lossy(word))).collect();
+        let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         if words.is_empty() {
             let name = fs::read_to_string(self.file("comm")).unwrap_or_default();
             return format!("[{}]", name.trim_end());
         }
-        words.join(" ")
+        quoted_line(&words)
     }
 
     /// A variable of the environment that the program was started with.
@@ -217,6 +250,12 @@ fn without_deleted(path: PathBuf) -> PathBuf {
     }
 }
 
+/// A command line that a shell reads as these words.
+pub fn quoted_line(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -260,8 +299,11 @@ mod tests {
     fn this_process() {
         let pid = i32::try_from(std::process::id()).expect("a small number");
         let own = row(pid).expect("it is alive");
-        let related = descendants(own.parent).expect("there is a /proc");
-        assert!(related.contains(&own.process));
+        let mut family = Family::of(own.parent);
+        for _ in 0..2 {
+            let members = family.members(Instant::now()).expect("there is a /proc");
+            assert!(members.contains(&own.process));
+        }
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let written = own.process.written_files().expect("our own");
         assert!(written.iter().any(|open| open.path == file.path()), "{written:?}");

@@ -10,12 +10,13 @@ use std::{
 };
 
 use super::{
-    carrier::{Carriers, Content},
+    carrier::{Content, Contents, FileId},
     choice::Choice,
+    farewell::Farewell,
     finding::{Carrier, Certainty, Database, Finding, Look, Meaning, Role, database_of_queue},
     library::Library,
     obstacle::Obstacle,
-    process::{self, Mappings, OpenFile, Process},
+    process::{self, Family, Mappings, OpenFile, Process, quoted_line},
     report::Report,
 };
 
@@ -30,25 +31,30 @@ const RUNTIMES: [&str; 3] = ["libpython", "libnode", "libphp"];
 
 /// Looks at processes, tells findings, keeps what the report needs.
 pub struct Witness {
-    ancestor: i32,
+    family: Family,
     choice: Choice,
-    carriers: Carriers,
+    contents: Contents,
     watched: HashMap<Process, Watched>,
+    /// Processes that have ended while what they had mapped was still to be read.
+    ended: Vec<(Process, Watched)>,
     told: HashMap<(PathBuf, Option<PathBuf>), Certainty>,
-    /// Told at the end, unless a process of the same program was seen to do better, or worse.
-    expected: Option<(PathBuf, Finding)>,
-    programs_through: HashSet<PathBuf>,
+    /// The program that is about to start. It is told at the end, unless its process was seen.
+    expected: Option<Watched>,
     report: Report,
 }
 
 /// A process, as long as it runs one program.
+#[derive(Default)]
 struct Watched {
     program: PathBuf,
     command: String,
     mappings: Mappings,
-    has_manyhands: bool,
-    carriers: Vec<Carrier>,
-    before: Option<Look>,
+    /// Files that are mapped, and what they are known by; `None` for one that cannot be read.
+    files: Vec<(PathBuf, Option<FileId>)>,
+    has_library: bool,
+    /// Why it has no library.
+    obstacle: Option<Obstacle>,
+    look: Option<Look>,
     /// Databases that were open with their queue file.
     through: BTreeSet<PathBuf>,
     without: Option<Finding>,
@@ -59,42 +65,41 @@ impl Witness {
     /// For the descendants of a process.
     pub fn new(ancestor: i32, choice: Choice) -> Self {
         Self {
-            ancestor,
+            family: Family::of(ancestor),
             choice,
-            carriers: Carriers::default(),
+            contents: Contents::default(),
             watched: HashMap::new(),
+            ended: Vec::new(),
             told: HashMap::new(),
             expected: None,
-            programs_through: HashSet::new(),
             report: Report::default(),
         }
     }
 
-    /// Looks into the program that is about to start: it may end before the first look at its process.
+    /// Notes the program that is about to start: it may end before the first look at its process.
     pub fn expect(&mut self, program: &Path, command: String, library: &Library) {
         // As /proc tells it.
         let Ok(program) = program.canonicalize() else { return };
-        let Some(carrier) = self.carrier(&program, &program, &program) else { return };
-        let finding = Finding {
-            pid: None,
-            command,
-            certainty: Certainty::Inside,
-            carrier: Some(carrier),
-            databases: Vec::new(),
-            obstacle: Obstacle::of_program(&program, library).ok().flatten(),
-        };
-        self.expected = Some((program, finding));
+        let files = vec![(program.clone(), self.contents.open(&program).ok())];
+        let obstacle = Obstacle::of_program(&program, library).ok().flatten();
+        let has_library = obstacle.is_none();
+        self.expected =
+            Some(Watched { program, command, files, has_library, obstacle, ..Watched::default() });
     }
 
-    /// How long files were read in all, each once: looks that follow do not take as long.
-    pub fn reading(&self) -> Duration {
-        self.carriers.reading()
+    pub fn has_unread(&self) -> bool {
+        self.contents.has_unread()
+    }
+
+    /// Reads a piece of a file that a process has mapped.
+    pub fn read_on(&mut self) {
+        self.contents.read_on();
     }
 
     /// One look at all of them; true if there is something new.
     pub fn look(&mut self, library: &Library, now: Instant) -> bool {
-        // Without /proc nothing is seen, which `run` has told before it started the command.
-        let processes = process::descendants(self.ancestor).unwrap_or_default();
+        // Without /proc nothing is seen, and the report says so.
+        let processes = self.family.members(now).unwrap_or_default();
         let alive: HashSet<_> = processes.iter().copied().collect();
         let gone: Vec<_> =
             self.watched.keys().filter(|known| !alive.contains(known)).copied().collect();
@@ -103,17 +108,53 @@ impl Witness {
         for process in processes {
             has_news |= self.look_at(process, library, now);
         }
+        self.judge_ended();
         has_news
+    }
+
+    /// What a process says at its end, of which perhaps nothing was seen.
+    pub fn hear(&mut self, farewell: Farewell, library: &Library) {
+        let seen = self.watched.keys().find(|process| process.pid == farewell.pid).copied();
+        let process = seen.unwrap_or_else(|| Process::unseen(farewell.pid));
+        let mut watched = self.watched.remove(&process).unwrap_or_default();
+        if watched.program != farewell.program {
+            // It was seen as another program, or not at all.
+            let program = farewell.program.clone();
+            self.ended.extend(seen.map(|seen| (seen, std::mem::take(&mut watched))));
+            watched = Watched {
+                program,
+                command: quoted_line(&farewell.arguments),
+                ..Watched::default()
+            };
+        }
+        watched.has_library = true;
+        watched.through.extend(farewell.databases);
+        for path in [farewell.program].into_iter().chain(farewell.libraries) {
+            let is_known = watched.files.iter().any(|(known, _)| *known == path);
+            if path.is_absolute() && path != library.path && !is_known {
+                let id = self.contents.open(&path).ok();
+                watched.files.push((path, id));
+            }
+        }
+        if self.expected.as_ref().is_some_and(|expected| expected.program == watched.program) {
+            self.expected = None;
+        }
+        self.ended.push((process, watched));
     }
 
     /// Tells what is still in doubt.
     pub fn finish(mut self) -> Report {
+        while self.has_unread() {
+            self.read_on();
+        }
         let left: Vec<_> = self.watched.keys().copied().collect();
         left.into_iter().for_each(|process| self.end(process));
-        if let Some((program, finding)) = self.expected.take()
-            && !self.programs_through.contains(&program)
-        {
-            self.tell(&program, &finding);
+        self.judge_ended();
+        if let Some(expected) = self.expected.take() {
+            let look = expected.look(&self.contents, Vec::new()).unwrap_or_default();
+            if !look.carriers.is_empty() {
+                self.tell(&expected.program, &expected.finding(None, &look, Certainty::Inside));
+            }
         }
         self.report
     }
@@ -124,39 +165,60 @@ impl Witness {
         let mappings = match process.mappings() {
             Ok(mappings) => mappings,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return self.look_from_outside(process);
+                self.look_from_outside(process);
+                return false;
             }
             // It has ended.
             Err(_) => return false,
         };
         let Some(program) = process.program() else { return false };
-        let known = self.watched.get(&process);
-        if known.is_some_and(|known| known.program != program) {
+        if self.watched.get(&process).is_some_and(|known| known.program != program) {
             self.end(process);
         }
         let has_news = self.watched.get(&process).is_none_or(|known| known.mappings != mappings);
+        let databases = self.databases(files, &mappings);
+        let mut watched = self.watched.remove(&process).unwrap_or_else(|| Watched {
+            program,
+            command: process.command_line(),
+            ..Watched::default()
+        });
         if has_news {
-            self.note_mappings(process, &program, mappings, library);
+            watched.note(process, mappings, &mut self.contents, library);
         }
-        let databases = self.databases(process, files);
-        let Some(watched) = self.watched.get_mut(&process) else { return has_news };
-        let look = Look {
-            has_manyhands: watched.has_manyhands,
-            carriers: watched.carriers.clone(),
-            databases,
-        };
-        let through = look.databases.iter().filter(|database| database.has_queue);
+        if self.expected.as_ref().is_some_and(|expected| expected.program == watched.program) {
+            self.expected = None;
+        }
+        self.judge(process, &mut watched, databases, now);
+        self.watched.insert(process, watched);
+        has_news
+    }
+
+    /// What a look at a process means is told at once where it is sure.
+    fn judge(
+        &mut self,
+        process: Process,
+        watched: &mut Watched,
+        databases: Vec<Database>,
+        now: Instant,
+    ) {
+        let through = databases.iter().filter(|database| database.has_queue);
         watched.through.extend(through.map(|database| database.path.clone()));
-        match look.meaning(watched.before.as_ref()) {
+        let Some(look) = watched.look(&self.contents, databases.clone()) else {
+            // Judged when the files are read, by what was open last.
+            let last = watched.look.take().map(|look| look.databases).unwrap_or_default();
+            let databases = if databases.is_empty() { last } else { databases };
+            watched.look = Some(Look { databases, ..Look::default() });
+            return;
+        };
+        match look.meaning(watched.look.as_ref()) {
             Meaning::Nothing | Meaning::Through => watched.doubt = None,
             Meaning::Doubt => {
-                let finding = watched.finding(process, &look, library, Certainty::Inside);
+                let finding = watched.finding(Some(process.pid), &look, Certainty::Inside);
                 let since = watched.doubt.take().map_or(now, |(since, _)| since);
-                let is_due = now.duration_since(since) >= DOUBT && watched.through.is_empty();
-                watched.doubt = Some((since, finding.clone()));
-                if is_due {
-                    self.tell(&program, &finding);
+                if now.duration_since(since) >= DOUBT && watched.through.is_empty() {
+                    self.tell(&watched.program, &finding);
                 }
+                watched.doubt = Some((since, finding));
             }
             Meaning::Without => {
                 let is_open = look.without_queue().next().is_some();
@@ -164,20 +226,17 @@ impl Witness {
                 let is_known =
                     watched.without.as_ref().is_some_and(|known| known.certainty == certainty);
                 if !is_known {
-                    let finding = watched.finding(process, &look, library, certainty);
-                    watched.without = Some(finding.clone());
-                    self.tell(&program, &finding);
+                    let finding = watched.finding(Some(process.pid), &look, certainty);
+                    self.tell(&watched.program, &finding);
+                    watched.without = Some(finding);
                 }
             }
         }
-        if let Some(watched) = self.watched.get_mut(&process) {
-            watched.before = Some(look);
-        }
-        has_news
+        watched.look = Some(look);
     }
 
     /// A process with other rights than ours has not got the library, and shows only its command line.
-    fn look_from_outside(&mut self, process: Process) -> bool {
+    fn look_from_outside(&mut self, process: Process) {
         let command = process.command_line();
         let program = PathBuf::from(command.split(' ').next().unwrap_or_default());
         let finding = Finding {
@@ -189,68 +248,13 @@ impl Witness {
             obstacle: Some(Obstacle::SpecialRights),
         };
         self.tell(&program, &finding);
-        false
     }
 
-    fn note_mappings(
-        &mut self,
-        process: Process,
-        program: &Path,
-        mappings: Mappings,
-        library: &Library,
-    ) {
-        let (mut has_manyhands, mut carriers) = (false, Vec::new());
-        for mapped in &mappings.programs {
-            let openable = process.openable(mapped);
-            if mapped.path == library.path || self.is_manyhands(&openable) {
-                has_manyhands = true;
-            } else {
-                carriers.extend(self.carrier(&mapped.path, &openable, program));
-            }
-        }
-        let watched = self.watched.entry(process).or_insert_with(|| Watched {
-            program: program.to_owned(),
-            command: process.command_line(),
-            mappings: Mappings::default(),
-            has_manyhands: false,
-            carriers: Vec::new(),
-            before: None,
-            through: BTreeSet::new(),
-            without: None,
-            doubt: None,
-        });
-        (watched.mappings, watched.has_manyhands, watched.carriers) =
-            (mappings, has_manyhands, carriers);
-    }
-
-    fn is_manyhands(&mut self, openable: &Path) -> bool {
-        self.carriers.content(openable).is_ok_and(|content| content == Content::Manyhands)
-    }
-
-    /// What a mapped file is, if it has SQLite inside. One that cannot be read is judged by its name.
-    fn carrier(&mut self, path: &Path, openable: &Path, program: &Path) -> Option<Carrier> {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let (date, driver) = match self.carriers.content(openable) {
-            Ok(Content::Sqlite { date, driver }) => (Some(date), driver),
-            Err(_) if name.contains("sqlite") => (None, None),
-            _ => return None,
-        };
-        let is_runtime = RUNTIMES.iter().any(|start| name.starts_with(start));
-        let role = match path {
-            path if path == program || is_runtime => Role::Program,
-            _ if name.starts_with("libsqlite3.so") => Role::Stock,
-            _ => Role::Module,
-        };
-        Some(Carrier { path: path.to_owned(), role, date, driver })
-    }
-
-    /// Those of the files that are databases which the user means.
-    fn databases(&mut self, process: Process, files: Vec<OpenFile>) -> Vec<Database> {
-        let mapped =
-            self.watched.get(&process).into_iter().flat_map(|watched| &watched.mappings.queues);
+    /// Those of the open files that are databases which the user means.
+    fn databases(&mut self, files: Vec<OpenFile>, mappings: &Mappings) -> Vec<Database> {
         let open = files.iter().map(|file| &file.path).filter(|path| process::is_queue(path));
-        let queues: HashSet<_> =
-            mapped.chain(open).filter_map(|queue| database_of_queue(queue)).collect();
+        let queues = mappings.queues.iter().chain(open);
+        let queues: HashSet<_> = queues.filter_map(|queue| database_of_queue(queue)).collect();
         let mut databases = BTreeSet::new();
         for OpenFile { path, openable } in files {
             let name = path.as_os_str().as_encoded_bytes();
@@ -264,16 +268,32 @@ impl Witness {
 
     /// A process has ended, or has become another program.
     fn end(&mut self, process: Process) {
-        let Some(watched) = self.watched.remove(&process) else { return };
+        self.ended.extend(self.watched.remove(&process).map(|watched| (process, watched)));
+    }
+
+    /// Ended processes of which all files have been read are done with.
+    fn judge_ended(&mut self) {
+        let is_read = |watched: &Watched| watched.look(&self.contents, Vec::new()).is_some();
+        let ended = std::mem::take(&mut self.ended);
+        let (read, unread) = ended.into_iter().partition(|(_, watched)| is_read(watched));
+        self.ended = unread;
+        for (process, watched) in read {
+            self.judge_last(process, watched);
+        }
+    }
+
+    fn judge_last(&mut self, process: Process, mut watched: Watched) {
+        // It may have loaded something since the last look whose files were all read.
+        if watched.without.is_none() {
+            let databases = watched.look.take().map(|look| look.databases).unwrap_or_default();
+            self.judge(process, &mut watched, databases, Instant::now());
+        }
         let mut without = watched.without;
         if let Some((_, doubt)) = watched.doubt
             && watched.through.is_empty()
         {
             self.tell(&watched.program, &doubt);
             without = without.or(Some(doubt));
-        }
-        if !watched.through.is_empty() {
-            self.programs_through.insert(watched.program);
         }
         self.report.add(process.pid, watched.command, watched.through, without);
     }
@@ -301,19 +321,58 @@ impl Witness {
 }
 
 impl Watched {
-    fn finding(
-        &self,
+    /// New mappings: what they are is read later, and why the library is not among them is asked now.
+    fn note(
+        &mut self,
         process: Process,
-        look: &Look,
+        mappings: Mappings,
+        contents: &mut Contents,
         library: &Library,
-        certainty: Certainty,
-    ) -> Finding {
-        let obstacle = (!self.has_manyhands).then(|| Obstacle::of_process(process, library));
+    ) {
+        let programs = mappings.programs.iter().filter(|mapped| mapped.path != library.path);
+        self.files = programs
+            .map(|mapped| (mapped.path.clone(), contents.open(&process.openable(mapped)).ok()))
+            .collect();
+        self.has_library = mappings.programs.iter().any(|mapped| mapped.path == library.path);
+        self.obstacle = (!self.has_library).then(|| Obstacle::of_process(process, library));
+        self.mappings = mappings;
+    }
+
+    /// What has been seen, as soon as all files are read.
+    fn look(&self, contents: &Contents, databases: Vec<Database>) -> Option<Look> {
+        let mut look = Look { has_manyhands: self.has_library, carriers: Vec::new(), databases };
+        for (path, id) in &self.files {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let is_runtime = RUNTIMES.iter().any(|start| name.starts_with(start));
+            let role = match path {
+                path if *path == self.program || is_runtime => Role::Program,
+                _ if name.starts_with("libsqlite3.so") => Role::Stock,
+                _ => Role::Module,
+            };
+            let (date, driver) = match id.map(|id| contents.get(id)) {
+                Some(None) => return None,
+                Some(Some(Content::NoSqlite)) => continue,
+                Some(Some(Content::Manyhands)) => {
+                    look.has_manyhands = true;
+                    continue;
+                }
+                Some(Some(Content::Sqlite { date, driver })) => (Some(date.clone()), *driver),
+                // What cannot be read is judged by its name.
+                None if name.contains("sqlite") => (None, None),
+                None => continue,
+            };
+            look.carriers.push(Carrier { path: path.clone(), role, date, driver });
+        }
+        Some(look)
+    }
+
+    fn finding(&self, pid: Option<i32>, look: &Look, certainty: Certainty) -> Finding {
+        let obstacle = self.obstacle.clone().filter(|_| !look.has_manyhands);
         // A process in doubt may not have got as far as its loader.
         let obstacle = obstacle
             .filter(|obstacle| certainty != Certainty::Inside || *obstacle != Obstacle::Unknown);
         Finding {
-            pid: Some(process.pid),
+            pid,
             command: self.command.clone(),
             certainty,
             carrier: look.main_carrier().cloned(),

@@ -10,10 +10,10 @@ use std::{
 pub static STATIC: LazyLock<PathBuf> = LazyLock::new(|| program("writer-static", &["-static"]));
 /// SQLite inside, and a loader for the rest: the preload takes effect and is of no use.
 pub static BUNDLED: LazyLock<PathBuf> = LazyLock::new(|| program("writer-bundled", &[]));
-/// A library with the stock library's name and nothing inside, for commands that use no SQLite by it.
+/// A library with the stock library's name that only says farewell, for commands that use no SQLite by it.
 pub static STAND_IN: LazyLock<PathBuf> = LazyLock::new(|| {
     let source = folder().join("stand_in.c");
-    std::fs::write(&source, "int manyhands_stand_in = 1;\n").expect("writable");
+    std::fs::write(&source, STAND_IN_SOURCE).expect("writable");
     built("libstand_in.so", |output| {
         let mut compiler = compiler();
         compiler.args(["-shared", "-fPIC", "-Wl,-soname,libsqlite3.so.0", "-o"]);
@@ -46,6 +46,46 @@ pub fn library() -> PathBuf {
     path
 }
 
+/// The farewell as `src/run/farewell.rs` describes it.
+const STAND_IN_SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <link.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+static char text[65536];
+static size_t length;
+static void field(char kind, const char *value) {
+    if (length + strlen(value) + 2 > sizeof text) return;
+    length += 1 + sprintf(text + length, "%c%s", kind, value);
+}
+static int library(struct dl_phdr_info *info, size_t size, void *none) {
+    field('o', info->dlpi_name);
+    return 0;
+}
+__attribute__((destructor)) static void farewell(void) {
+    const char *name = getenv("MANYHANDS_RUN");
+    struct sockaddr_un address = {AF_UNIX};
+    char value[4096];
+    if (!name || strlen(name) + 1 > sizeof address.sun_path) return;
+    memcpy(address.sun_path + 1, name, strlen(name));
+    snprintf(value, sizeof value, "%d", getpid());
+    field('n', value);
+    ssize_t bytes = readlink("/proc/self/exe", value, sizeof value - 1);
+    value[bytes < 0 ? 0 : bytes] = 0;
+    field('p', value);
+    field('a', value);
+    dl_iterate_phdr(library, 0);
+    int mouth = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sendto(mouth, text, length, MSG_NOSIGNAL, (void *)&address, offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    close(mouth);
+}
+"#;
+
 /// Opens the database that it is given, writes a row, says so, and waits for the end of its input; with a second
 /// argument it does not wait.
 const WRITER: &str = r#"
@@ -62,21 +102,27 @@ int main(int count, char **arguments) {
 }
 "#;
 
-fn program(name: &str, arguments: &[&str]) -> PathBuf {
-    let sqlite = sqlite_source();
+/// SQLite's folder, and SQLite compiled.
+static SQLITE: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
+    let folder = sqlite_source();
     let object = built("sqlite3.o", |output| {
         let mut compiler = compiler();
-        // It is compiled at each first test of a tree; what it is like does not matter.
+        // How fast it is does not matter, but how fast it is there.
         compiler.args(["-O0", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-c", "-o"]);
-        compiler.arg(output).arg(sqlite.join("sqlite3.c"));
+        compiler.arg(output).arg(folder.join("sqlite3.c"));
         compiler
     });
+    (folder, object)
+});
+
+fn program(name: &str, arguments: &[&str]) -> PathBuf {
+    let (sqlite, object) = &*SQLITE;
     let source = folder().join(format!("{name}.c"));
     std::fs::write(&source, WRITER).expect("writable");
     built(name, |output| {
         let mut compiler = compiler();
-        compiler.args(arguments).arg("-I").arg(&sqlite).arg("-o").arg(output);
-        compiler.arg(&source).arg(&object).args(["-lpthread", "-lm"]);
+        compiler.args(arguments).arg("-I").arg(sqlite).arg("-o").arg(output);
+        compiler.arg(&source).arg(object).args(["-lpthread", "-lm"]);
         compiler
     })
 }
@@ -103,7 +149,7 @@ fn compiler() -> Command {
     Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
 }
 
-/// Compiled anew where another process of the tests may use the old one: only a whole file gets the name.
+/// Another process of the tests may run the old one: a whole file takes its name.
 fn built(name: &str, compiler: impl FnOnce(&Path) -> Command) -> PathBuf {
     let output = folder().join(name);
     let unfinished = folder().join(format!("{name}.{}", std::process::id()));

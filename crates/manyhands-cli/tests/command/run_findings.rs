@@ -152,3 +152,21 @@ fn manyhands_itself_is_no_finding() {
     assert!(ended.status.success(), "{}", ended.rest);
     assert!(!ended.rest.contains(ALARM), "{}", ended.rest);
 }
+
+/// A process may end between two looks: twenty of them, each of which loads a driver with a SQLite of its own.
+#[test]
+fn processes_of_a_moment_say_farewell() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for number in 0..20 {
+        // Each is another library, so that each is told.
+        let module = folder.path().join(format!("driver-{number}.node"));
+        std::fs::copy(stock(), &module).expect("writable");
+    }
+    let script = format!(
+        "for module in \"$0\"/*.node; do {PYTHON} -S -E -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' $module; done"
+    );
+    let arguments = ["--", "sh", "-c", &script].map(Path::new);
+    let ended = ended(&mut run(&STAND_IN, &[&arguments[..], &[folder.path()]].concat()));
+    let told = ended.rest.matches("has loaded a SQLite of its own").count();
+    assert_eq!(told, 20, "{}", ended.rest);
+}
