@@ -15,6 +15,7 @@ Plays the same random calls of SQLite's C API on two libraries and compares what
   --seconds N    how long; without any of the three, 10 seconds
   --only N,N     only these actions of the round, as a failure names them
   --all          go on after a difference, and show each kind of difference once
+  --ignore TEXT  pass over differences with this text in the line that begins with first; may be repeated
   --plant KIND   a fault of our library: result-code, hook, order, message, value, destructor, crash, hang
   --coverage     which functions were never called
 ";
@@ -28,6 +29,7 @@ pub struct Arguments {
     pub seconds: Option<u64>,
     pub only: Option<Vec<usize>>,
     pub all: bool,
+    pub ignored: Vec<String>,
     pub plant: Option<Plant>,
     pub coverage: bool,
 }
@@ -43,6 +45,7 @@ impl Arguments {
             seconds: None,
             only: None,
             all: false,
+            ignored: Vec::new(),
             plant: None,
             coverage: false,
         };
@@ -60,6 +63,7 @@ impl Arguments {
                     let numbers: Result<_, String> = list.split(',').map(number).collect();
                     arguments.only = Some(numbers?);
                 }
+                "--ignore" => arguments.ignored.push(next()?),
                 "--all" => arguments.all = true,
                 "--coverage" => arguments.coverage = true,
                 "--plant" => {

@@ -14,6 +14,9 @@ use crate::library::{Api, NAMES};
 use crate::plant::Plant;
 use crate::round::{Arena, Difference, Verdict};
 
+/// A round takes milliseconds, and its busy timeouts are as short: one that takes seconds hangs.
+pub const SECONDS_MAX: u32 = 4;
+
 /// What parent and child share. Only the child that runs writes; the parent reads when it is gone.
 pub struct Shared {
     pub seed: &'static AtomicU64,
@@ -30,6 +33,7 @@ pub struct Setup {
     pub stock: PathBuf,
     pub directory: PathBuf,
     pub plant: Option<Plant>,
+    pub ignored: Vec<String>,
     pub shared: Shared,
 }
 
@@ -103,7 +107,10 @@ impl Setup {
     fn failure(&self, status: i32, report: &str) -> Result<Option<Failure>, String> {
         let (signature, description) = if libc::WIFSIGNALED(status) {
             match libc::WTERMSIG(status) {
-                libc::SIGALRM => ("it hung".into(), "the library did not return\n".into()),
+                libc::SIGALRM => (
+                    "it hung".into(),
+                    format!("a call did not return within {SECONDS_MAX} seconds\n"),
+                ),
                 signal => (format!("it died of signal {signal}"), report.to_owned()),
             }
         } else {
@@ -146,7 +153,7 @@ impl Setup {
             match arena.play(&actions, reached) {
                 Ok(Verdict::Agreed) => self.shared.agreed.fetch_add(1, Ordering::Relaxed),
                 Ok(Verdict::WentOn) => self.shared.went_on.fetch_add(1, Ordering::Relaxed),
-                Ok(Verdict::Differs(Difference { action, signature, description })) => {
+                Ok(Verdict::Differs(Difference { action, signature, description, .. })) => {
                     self.shared.action.store(action as u64, Ordering::Relaxed);
                     return tell(&mut report, &format!("{signature}\n{description}"));
                 }
@@ -161,7 +168,13 @@ impl Setup {
         let ours: &'static Api = Box::leak(Box::new(Api::load(&self.ours, self.shared.our_calls)?));
         let stock: &'static Api =
             Box::leak(Box::new(Api::load(&self.stock, self.shared.stock_calls)?));
-        let arena = Arena { ours, stock, directory: self.directory.clone(), plant: self.plant };
+        let arena = Arena {
+            ours,
+            stock,
+            directory: self.directory.clone(),
+            plant: self.plant,
+            ignored: self.ignored.clone(),
+        };
         arena.prepare().map_err(|error| error.to_string())?;
         // A relative name in a random text must not touch the user's files.
         std::env::set_current_dir(&self.directory).map_err(|error| error.to_string())?;

@@ -4,6 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 
+/// What a pointer is called that stands in no slot.
+pub const NO_SLOT: &str = "no slot";
+
 /// What an event is; planted differences and the rules of comparison go by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -60,11 +63,11 @@ impl Log {
 
     /// The slot, or the label, of a pointer. Pointers themselves differ in each run.
     pub fn slot(&self, pointer: *const c_void) -> String {
-        // A WAL hook's data is a number while SQLite's own checkpoints are on.
-        if pointer.is_null() || pointer.addr() < 1 << 16 {
-            return format!("pointer {}", pointer.addr());
+        // A WAL hook's data is a small number while SQLite's own checkpoints are on; Manyhands has its own instead.
+        if pointer.addr() < 1 << 16 {
+            return "nothing".into();
         }
-        self.names.borrow().get(&pointer.addr()).cloned().unwrap_or_else(|| "no slot".into())
+        self.names.borrow().get(&pointer.addr()).cloned().unwrap_or_else(|| NO_SLOT.into())
     }
 
     pub fn code(&self, what: &str, code: c_int) {
@@ -85,13 +88,6 @@ impl Log {
 
     pub fn destroyed(&self, what: &str) {
         self.add(Kind::Destructor, what, "destructor called".into());
-    }
-
-    /// A callback whose number of calls is the library's affair: several in a row are one event.
-    pub fn callback_once(&self, what: &str) {
-        if self.events.borrow().iter().all(|event| event.what != what) {
-            self.add(Kind::Callback, what, "called".into());
-        }
     }
 
     fn add(&self, kind: Kind, what: &str, text: String) {

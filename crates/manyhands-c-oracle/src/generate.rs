@@ -21,6 +21,8 @@ pub struct Generator {
     /// How often in a hundred an action is about hooks or functions.
     callbacks: usize,
     transactions: usize,
+    /// Whether statements are also compiled by the calls of SQLite before 3.3.9, which report errors otherwise.
+    legacy: bool,
 }
 
 const READ_WRITE_CREATE: i32 = 6;
@@ -36,8 +38,16 @@ pub fn round(seed: u64) -> Vec<Action> {
     let transactions = random.among(&[5, 15, 30]);
     let length = random.among(&[12, 30, 60, 80]);
     let in_memory = random.chance(12);
-    let mut generator =
-        Generator { random, actions: Vec::new(), connections, questions, callbacks, transactions };
+    let legacy = random.chance(8);
+    let mut generator = Generator {
+        random,
+        actions: Vec::new(),
+        connections,
+        questions,
+        callbacks,
+        transactions,
+        legacy,
+    };
     for connection in 0..connections {
         generator.open_first(connection, in_memory);
     }

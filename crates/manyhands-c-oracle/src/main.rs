@@ -30,12 +30,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
 use arguments::{Arguments, USAGE};
-use child::{Failure, Setup, Shared};
+use child::{Failure, SECONDS_MAX, Setup, Shared};
 
 /// Rounds of one child process: a library keeps things between rounds, and loading it takes a while.
 const ROUNDS_PER_CHILD: u64 = 100;
-/// A round takes milliseconds.
-const SECONDS_PER_ROUND_MAX: u32 = 15;
 
 fn main() -> ExitCode {
     let arguments = match Arguments::parse(env::args().skip(1)) {
@@ -73,6 +71,7 @@ fn run(arguments: &Arguments, directory: &Path) -> Result<bool, String> {
         stock: arguments.stock.clone(),
         directory: directory.to_path_buf(),
         plant: arguments.plant,
+        ignored: arguments.ignored.clone(),
         shared: Shared::new()?,
     };
     let first = arguments.seed.unwrap_or_else(seed_of_the_clock);
@@ -84,7 +83,7 @@ fn run(arguments: &Arguments, directory: &Path) -> Result<bool, String> {
         let last = arguments.rounds.map_or(u64::MAX, |rounds| first.saturating_add(rounds));
         let end = last.min(seed.saturating_add(ROUNDS_PER_CHILD));
         let rounds = (seed..end).map(|seed| (seed, actions(arguments, seed)));
-        let Some(failure) = setup.play(rounds, SECONDS_PER_ROUND_MAX)? else {
+        let Some(failure) = setup.play(rounds, SECONDS_MAX)? else {
             seed = end;
             continue;
         };

@@ -1,12 +1,14 @@
 //! A failing round made shorter: actions are left out while the same failure remains.
 
+use std::time::{Duration, Instant};
+
 use crate::action::Action;
-use crate::child::{Failure, Setup};
+use crate::child::{Failure, SECONDS_MAX, Setup};
 
 /// A shorter history is worth a minute, not an hour.
 const ATTEMPTS_MAX: usize = 1_500;
-/// A round takes milliseconds; one that takes seconds hangs.
-const SECONDS_MAX: u32 = 3;
+/// A failure that takes its time is shortened only so far.
+const SHRINKING_MAX: Duration = Duration::from_secs(60);
 
 /// The numbers of the actions that are needed, and the failure they show.
 pub fn shrink(
@@ -27,12 +29,13 @@ pub fn shrink(
     else {
         return Ok((all(actions), failure, false));
     };
+    let begun = Instant::now();
     let mut attempts = 0;
     let mut size = kept.len().div_ceil(2);
     while size > 0 {
         let mut place = 0;
         let mut shorter = false;
-        while place < kept.len() && attempts < ATTEMPTS_MAX {
+        while place < kept.len() && attempts < ATTEMPTS_MAX && begun.elapsed() < SHRINKING_MAX {
             attempts += 1;
             let mut candidate = kept.clone();
             candidate.drain(place..(place + size).min(kept.len()));
@@ -46,7 +49,7 @@ pub fn shrink(
             }
         }
         // At the size of one action, the search ends when no action can go any more.
-        if size > 1 || !shorter || attempts >= ATTEMPTS_MAX {
+        if size > 1 || !shorter || attempts >= ATTEMPTS_MAX || begun.elapsed() >= SHRINKING_MAX {
             size /= 2;
         }
     }

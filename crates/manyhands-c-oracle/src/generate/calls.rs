@@ -19,8 +19,8 @@ impl Generator {
 
     pub fn prepare_text(&mut self, statement: usize, connection: usize, sql: String) {
         let call = match self.random.below(12) {
-            0 => PrepareCall::Prepare,
-            1 => PrepareCall::Utf16,
+            0 if self.legacy => PrepareCall::Prepare,
+            1 if self.legacy => PrepareCall::Utf16,
             2 => PrepareCall::Utf16V2,
             3 => PrepareCall::Utf16V3(self.random.among(&[0, 1, 2])),
             4..6 => PrepareCall::V3(self.random.among(&[0, 1, 2, 3, 4])),

@@ -60,6 +60,8 @@ impl Player {
         }
         self.log.name(db.cast(), format!("connection {connection}"));
         self.connections[connection] = Some(db);
+        // Manyhands waits for others unless it is told not to, and stock SQLite does not.
+        self.log.code("busy_timeout", call!(self.api, busy_timeout(db, 0)));
         if matches!(file, File::Fresh) {
             let wal = c"PRAGMA journal_mode=WAL".as_ptr();
             let code = call!(self.api, exec(db, wal, None, ptr::null_mut(), ptr::null_mut()));

@@ -73,9 +73,13 @@ impl Player {
     pub fn next_statements(&self, connection: usize) {
         let Some(db) = self.db(connection) else { return };
         let mut stmt = call!(self.api, next_stmt(db, ptr::null_mut()));
-        // A connection has at most one statement for each slot, and a list that goes on is broken.
-        for _ in 0..20 {
-            self.log.value("next_stmt", self.log.slot(stmt.cast()));
+        // A connection has at most one statement for each slot and few of modules: a list that goes on is broken.
+        for _ in 0..100 {
+            let slot = self.log.slot(stmt.cast());
+            // Statements in no slot are those of SQLite's own modules, which nobody may touch.
+            if slot != crate::event::NO_SLOT {
+                self.log.value("next_stmt", slot);
+            }
             if stmt.is_null() {
                 return;
             }

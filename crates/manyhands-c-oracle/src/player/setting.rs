@@ -134,8 +134,6 @@ impl Player {
 }
 
 extern "C" fn on_busy(data: *mut c_void, count: c_int) -> c_int {
-    let registration = Registration::of(data);
-    // How often a library looks again is its affair: at most so many times.
-    registration.log.callback_once("busy handler");
-    c_int::from(count < registration.answer)
+    // How often a library looks again is its affair, so the calls are no events.
+    c_int::from(count < Registration::of(data).answer)
 }
