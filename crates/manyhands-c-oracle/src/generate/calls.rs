@@ -97,7 +97,8 @@ impl Generator {
         let statement = self.statement();
         let action = match self.random.below(12) {
             0..6 => {
-                let times = self.random.among(&[1, 1, 2, 30]);
+                // Whether the statement returns rows of a write is not known here: to its end, unless this round does otherwise.
+                let times = if self.partial { self.random.among(&[1, 1, 2, 30]) } else { 30 };
                 Action::Step { statement, times, read: self.readers() }
             }
             6..9 => Action::Reset { statement },

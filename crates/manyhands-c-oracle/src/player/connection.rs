@@ -62,6 +62,10 @@ impl Player {
         self.connections[connection] = Some(db);
         // Manyhands waits for others unless it is told not to, and stock SQLite does not.
         self.log.code("busy_timeout", call!(self.api, busy_timeout(db, 0)));
+        // Manyhands has read the schema by now; stock SQLite reads it with the first statement, and calls hooks for that.
+        let schema = c"SELECT count(*) FROM sqlite_schema".as_ptr();
+        let code = call!(self.api, exec(db, schema, None, ptr::null_mut(), ptr::null_mut()));
+        self.log.code("first read", code);
         if matches!(file, File::Fresh) {
             let wal = c"PRAGMA journal_mode=WAL".as_ptr();
             let code = call!(self.api, exec(db, wal, None, ptr::null_mut(), ptr::null_mut()));
