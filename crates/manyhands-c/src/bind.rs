@@ -8,7 +8,7 @@ use std::slice;
 
 use manyhands::{Text, Value};
 
-use crate::execute::{bytes16, text_of_units};
+use crate::execute::{text_of_units, units16};
 use crate::ffi::{self, Destructor};
 use crate::statement::{Statement, UTF8};
 
@@ -73,7 +73,7 @@ c_api! {
             Value::Null
         } else {
             // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
-            Value::from(String::from_utf16_lossy(&unsafe { bytes16(text, bytes) }))
+            Value::from(String::from_utf16_lossy(&unsafe { units16(text, bytes) }))
         };
         let given = Given { pointer: text, destructor };
         // SAFETY: the caller has promised what SQLite demands.
@@ -104,12 +104,16 @@ c_api! {
             // SAFETY: the caller has promised null or an open statement.
             return unsafe { bind_ours(statement, index, kept, encoding) };
         }
-        // SAFETY: the caller has promised what SQLite demands.
-        unsafe {
-            given.bind(statement, index, kept, |raw| {
-                ffi::sqlite3_bind_text64(raw, index, text, bytes, destructor, encoding)
-            })
+        let bind = |raw, destructor| {
+            // SAFETY: the caller has promised what SQLite demands.
+            unsafe { ffi::sqlite3_bind_text64(raw, index, text, bytes, destructor, encoding) }
+        };
+        if is_utf8(encoding) {
+            // SAFETY: the caller has promised null or an open statement.
+            return unsafe { given.bind_and_keep(statement, index, kept, bind) };
         }
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { given.bind(statement, index, kept, |raw| bind(raw, destructor)) }
     }
 
     /// Binds a BLOB of so many bytes.
@@ -148,12 +152,12 @@ c_api! {
             // SAFETY: the caller has promised null or an open statement.
             return unsafe { bind_ours(statement, index, kept, UTF8) };
         }
-        // SAFETY: the caller has promised what SQLite demands.
-        unsafe {
-            given.bind(statement, index, kept, |raw| {
-                ffi::sqlite3_bind_blob64(raw, index, blob, bytes, destructor)
-            })
-        }
+        let bind = |raw, destructor| {
+            // SAFETY: the caller has promised what SQLite demands.
+            unsafe { ffi::sqlite3_bind_blob64(raw, index, blob, bytes, destructor) }
+        };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { given.bind_and_keep(statement, index, kept, bind) }
     }
 
     /// Binds a BLOB of so many zeros.
@@ -166,10 +170,16 @@ c_api! {
     /// Binds a BLOB of so many zeros.
     fn sqlite3_bind_zeroblob64(statement: *mut ffi::sqlite3_stmt, index: c_int, bytes: u64) -> c_int {
         // SAFETY: the caller has promised null or an open statement.
-        let is_ours = unsafe { Statement::of(statement) }.is_some();
-        // SQLite refuses what is longer than a BLOB can be.
-        let length = usize::try_from(bytes).ok().filter(|it| is_ours && i32::try_from(*it).is_ok());
-        let kept = Value::Blob(vec![0; length.unwrap_or(0)]);
+        let Some(ours) = (unsafe { Statement::of(statement) }) else {
+            // SAFETY: SQLite's own statement, or null.
+            return unsafe { ffi::sqlite3_bind_zeroblob64(statement, index, bytes) };
+        };
+        let Some(length) = usize::try_from(bytes).ok().filter(|it| i32::try_from(*it).is_ok()) else {
+            // SQLite refuses what is longer than a BLOB can be, before anything else.
+            // SAFETY: the statement is open.
+            return unsafe { ffi::sqlite3_bind_zeroblob64(ours.raw.get(), index, bytes) };
+        };
+        let kept = Value::Blob(vec![0; length]);
         // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
         unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_zeroblob64(raw, index, bytes)) }
     }
@@ -194,17 +204,18 @@ c_api! {
         kind: *const c_char,
         destructor: Destructor,
     ) -> c_int {
-        // SAFETY: the caller has promised null or an open statement.
-        if let Some(ours) = unsafe { Statement::of(statement) } {
-            ours.has_pointers.set(true);
-        }
         let given = Given { pointer, destructor };
         // SAFETY: the caller has promised what SQLite demands.
-        unsafe {
-            given.bind(statement, index, Value::Null, |raw| {
+        let code = unsafe {
+            given.bind_and_keep(statement, index, Value::Null, |raw, destructor| {
                 ffi::sqlite3_bind_pointer(raw, index, pointer, kind, destructor)
             })
+        };
+        // SAFETY: the caller has promised null or an open statement.
+        if let Some(ours) = unsafe { Statement::of(statement) }.filter(|_| code == ffi::SQLITE_OK) {
+            ours.has_pointers.set(true);
         }
+        code
     }
 
     /// Makes all parameters NULL.
@@ -219,6 +230,9 @@ c_api! {
         let code = unsafe { ffi::sqlite3_clear_bindings(ours.raw.get()) };
         ours.values.borrow_mut().fill(Value::Null);
         ours.has_pointers.set(false);
+        for given in ours.given.take().into_iter().flatten() {
+            given.destroy();
+        }
         code
     }
 
@@ -240,14 +254,15 @@ c_api! {
         let code = unsafe { ffi::sqlite3_transfer_bindings(from, to) };
         if code == ffi::SQLITE_OK {
             ours.values.swap(&theirs.values);
+            ours.given.swap(&theirs.given);
             theirs.has_pointers.set(ours.has_pointers.get());
         }
         code
     }
 }
 
-/// What a program has given with a pointer: SQLite calls the destructor when it needs that no longer.
-struct Given {
+/// What a program has given with a pointer: the destructor is called when that is needed no longer.
+pub(crate) struct Given {
     pointer: *const c_void,
     destructor: Destructor,
 }
@@ -291,14 +306,48 @@ impl Given {
                 raw(statement)
             })
         };
-        if !was_called
-            && !self.is_transient()
-            && let Some(destroy) = self.destructor
-        {
-            // SAFETY: SQLite calls it, too, for what it does not bind.
-            unsafe { destroy(self.pointer.cast_mut()) };
+        if !was_called {
+            // SQLite does so, too, with what it does not bind.
+            self.destroy();
         }
         code
+    }
+
+    /// Binds by `raw`, and keeps what was given until something else is bound: the engine may bind the value again meanwhile, or
+    /// bind it elsewhere.
+    ///
+    /// # Safety
+    /// `statement` is null or open; what was given is the program's, as SQLite demands.
+    unsafe fn bind_and_keep(
+        self,
+        statement: *mut ffi::sqlite3_stmt,
+        index: c_int,
+        value: Value,
+        raw: impl FnOnce(*mut ffi::sqlite3_stmt, Destructor) -> c_int,
+    ) -> c_int {
+        // SAFETY: the caller has promised it.
+        let Some(ours) = (unsafe { Statement::of(statement) }) else {
+            return raw(statement, self.destructor);
+        };
+        let _entered = ours.enter();
+        // SAFETY: the caller has promised it.
+        let code = unsafe { bind(statement, index, value, |it| raw(it, ffi::SQLITE_STATIC())) };
+        if code != ffi::SQLITE_OK || self.pointer.is_null() && !ours.has_pointers.get() {
+            self.destroy();
+        } else if self.destructor.is_some() {
+            ours.keep_given(index, self);
+        }
+        code
+    }
+
+    /// Calls the destructor, if there is one.
+    pub(crate) fn destroy(&self) {
+        if !self.is_transient()
+            && let Some(destroy) = self.destructor
+        {
+            // SAFETY: the program has given both, for this.
+            unsafe { destroy(self.pointer.cast_mut()) };
+        }
     }
 }
 
@@ -377,12 +426,29 @@ unsafe fn bind_ours(
 
 impl Statement {
     fn keep(&self, index: c_int, value: Value) {
-        let place = usize::try_from(index).ok().and_then(|it| it.checked_sub(1));
-        if let Some(place) = place
-            && let Some(kept) = self.values.borrow_mut().get_mut(place)
-        {
+        let Some(place) = usize::try_from(index).ok().and_then(|it| it.checked_sub(1)) else {
+            return;
+        };
+        if let Some(kept) = self.values.borrow_mut().get_mut(place) {
             *kept = value;
         }
+        if !self.given.borrow().is_empty() {
+            let before = self.given.borrow_mut().get_mut(place).and_then(Option::take);
+            if let Some(before) = before {
+                before.destroy();
+            }
+        }
+    }
+
+    fn keep_given(&self, index: c_int, given: Given) {
+        let Some(place) = usize::try_from(index).ok().and_then(|it| it.checked_sub(1)) else {
+            return;
+        };
+        let mut all = self.given.borrow_mut();
+        if all.len() <= place {
+            all.resize_with(place + 1, || None);
+        }
+        all[place] = Some(given);
     }
 }
 

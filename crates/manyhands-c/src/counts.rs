@@ -89,6 +89,6 @@ c_api! {
 impl Handle {
     /// Asks the engine for a count, which is no call that could succeed or fail.
     fn count(&self, count: impl FnOnce(&mut Connection) -> i64) -> i64 {
-        self.engine(|it| Ok(count(it))).unwrap_or(0)
+        self.engine_quietly(|it| Ok(count(it))).unwrap_or(0)
     }
 }

@@ -289,6 +289,20 @@ pub(crate) unsafe fn bytes16(text: *const c_void, bytes: c_int) -> Vec<u16> {
     units
 }
 
+/// All units of so many bytes, zeros too; of a negative number up to the first zero.
+///
+/// # Safety
+/// The bytes are there, or a zero for a negative number.
+pub(crate) unsafe fn units16(text: *const c_void, bytes: c_int) -> Vec<u16> {
+    let Ok(bytes) = usize::try_from(bytes) else {
+        // SAFETY: the caller has promised it.
+        return unsafe { bytes16(text, bytes) };
+    };
+    let start: *const u16 = text.cast();
+    // SAFETY: the caller has promised it; the program need not have aligned them.
+    (0..bytes / 2).map(|index| unsafe { start.add(index).read_unaligned() }).collect()
+}
+
 /// The same as a Rust text; `None` for null.
 ///
 /// # Safety

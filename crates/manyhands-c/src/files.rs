@@ -11,7 +11,7 @@ use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, ValueRef};
 
 use crate::ffi::{self, ChangeFilter, ConflictHandler, Input, TableFilter};
-use crate::handle::Handle;
+use crate::handle::{Data, Handle};
 
 /// The connections of open blobs and backups, which must not be closed before them.
 static OPEN: LazyLock<Mutex<HashMap<usize, Vec<usize>>>> = LazyLock::new(Mutex::default);
@@ -38,7 +38,7 @@ c_api! {
         };
         // SAFETY: the caller has promised a zero-terminated text, or null.
         let schema = unsafe { text_of(schema) }.filter(|it| !it.is_empty());
-        let done = handle.engine(|it| checkpoint(it, schema.as_deref(), name));
+        let done = handle.engine(|it| it.as_own(|it| checkpoint(it, schema.as_deref(), name)));
         let (is_busy, counts) = match done {
             Ok([busy, in_wal, done]) => (busy != 0, [in_wal, done]),
             Err(code) => return code,
@@ -66,9 +66,15 @@ c_api! {
             // SAFETY: the caller has promised what SQLite demands.
             return unsafe { ffi::sqlite3_wal_autocheckpoint(db, frames) };
         };
+        // SQLite's own hook takes the place of the program's.
+        let own = usize::try_from(frames).ok().filter(|it| *it > 0);
+        handle.hooks.wal.replace(own.map(|it| Data(ptr::without_provenance_mut(it))));
         let sql = format!("PRAGMA wal_autocheckpoint={frames}");
-        let set = handle.engine(|it| it.execute(&sql, ()));
-        set.map_or_else(|code| code, |_| handle.succeed(ffi::SQLITE_OK))
+        let set = handle.engine_quietly(|it| {
+            it.set_wal_hook(None::<fn(u32)>)?;
+            it.as_own(|it| it.execute(&sql, ()))
+        });
+        set.map_or_else(|code| code, |_| ffi::SQLITE_OK)
     }
 
     /// Opens a BLOB to read or write parts of it (<https://sqlite.org/c3ref/blob_open.html>).
@@ -85,7 +91,14 @@ c_api! {
         let open = || unsafe { ffi::sqlite3_blob_open(db, schema, table, column, rowid, flags, blob) };
         // SAFETY: the caller has promised null or an open connection.
         let Some(handle) = (unsafe { Handle::entered(db) }) else { return open() };
-        let code = handle.touch(flags != 0, open);
+        // What cannot even be read needs no turn, nor does what is not in a file that others write.
+        // SAFETY: the caller has promised a zero-terminated text, or null.
+        let is_temporary = unsafe { text_of(schema) }.is_some_and(|it| it.eq_ignore_ascii_case("temp"));
+        let writes = flags != 0 && !is_temporary && {
+            // SAFETY: the caller has promised what SQLite demands.
+            handle.nested(|| unsafe { can_read(db, schema, table, column, rowid) })
+        };
+        let code = handle.touch(writes, open);
         if code == ffi::SQLITE_OK {
             // SAFETY: SQLite has put the blob there.
             let opened = unsafe { *blob };
@@ -135,7 +148,7 @@ c_api! {
         // SAFETY: the target is open as long as the backup is.
         let target = unsafe { Handle::entered(to) };
         let Some(target) = target.filter(|it| !it.is_called_back() && !is_writing) else { return step() };
-        let code = target.touch(true, step);
+        let code = target.engine(|it| it.overwrite_in_turn(step)).unwrap_or_else(|code| code);
         if matches!(code, ffi::SQLITE_OK | ffi::SQLITE_DONE) {
             lock(&WRITING).push(backup as usize);
         }
@@ -249,6 +262,24 @@ impl Handle {
         };
         done.unwrap_or_else(|code| code)
     }
+}
+
+/// # Safety
+/// See `sqlite3_blob_open`.
+unsafe fn can_read(
+    db: *mut ffi::sqlite3,
+    schema: *const c_char,
+    table: *const c_char,
+    column: *const c_char,
+    rowid: i64,
+) -> bool {
+    let mut blob = ptr::null_mut();
+    // SAFETY: the caller has promised it, and a place for the result.
+    let code =
+        unsafe { ffi::sqlite3_blob_open(db, schema, table, column, rowid, 0, &raw mut blob) };
+    // SAFETY: just opened, or null.
+    unsafe { ffi::sqlite3_blob_close(blob) };
+    code == ffi::SQLITE_OK
 }
 
 /// Whether others were in the way, the frames in the WAL, and those of them that are in the database.

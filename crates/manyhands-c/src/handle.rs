@@ -75,6 +75,10 @@ impl Handle {
         }));
         // SAFETY: the connection is open.
         unsafe { ffi::sqlite3_set_clientdata(db, KEY, handle.cast(), None) };
+        // As SQLite has it where it is compiled so: from C, and not from SQL. The engine has switched it off.
+        let what = ffi::SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION;
+        // SAFETY: the connection is open; a switch and no place for the result.
+        unsafe { ffi::sqlite3_db_config(db, what, 1 as c_int, ptr::null_mut::<c_int>()) };
         // What its last user has left.
         // SAFETY: the connection is open.
         unsafe { ffi::sqlite3_set_errmsg(db, ffi::SQLITE_OK, ptr::null()) };
@@ -87,6 +91,12 @@ impl Handle {
     /// Nobody uses the handle afterwards; its statements, blobs and backups are gone.
     pub(crate) unsafe fn close(&self) {
         interrupts_mut(|it| it.remove(&(self.db as usize)));
+        // SAFETY: the connection is open.
+        if unsafe { ffi::sqlite3_get_autocommit(self.db) } == 0 {
+            // As SQLite does, which tells the program's hook.
+            let entered = self.enter();
+            let _ = entered.engine(|it| it.execute("ROLLBACK", ()));
+        }
         if !self.rows.get().is_null() {
             // SAFETY: ours, and the statements on it are gone.
             unsafe { ffi::sqlite3_close(self.rows.get()) };
@@ -168,6 +178,22 @@ impl Handle {
             Ok(Err(error)) => Err(self.fail(&error)),
             Err(_) => Err(self.fail_with(ffi::SQLITE_INTERNAL, Some("a panic in Manyhands"))),
         }
+    }
+
+    /// The same for what is no call that could succeed in SQLite: the connection's last error stays what it was, unless this fails.
+    ///
+    /// # Errors
+    /// See [`Handle::engine`].
+    pub(crate) fn engine_quietly<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Error>,
+    ) -> Result<T, c_int> {
+        // SAFETY: the connection is open.
+        let code = unsafe { ffi::sqlite3_extended_errcode(self.db) };
+        let text = self.last_message();
+        let done = self.engine(work)?;
+        self.tell_again(code, &text);
+        Ok(done)
     }
 
     /// Changes something about SQLite's connection, of which the engine is told; `is_local` says whether others would execute

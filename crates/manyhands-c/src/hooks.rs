@@ -43,8 +43,9 @@ pub(crate) struct Hooks {
     rollback: RefCell<Option<Box<Hook<RollbackHook>>>>,
     preupdate: RefCell<Option<Box<Hook<PreupdateHook>>>>,
     trace: RefCell<Option<Box<Hook<AnyTrace>>>>,
+    profile: RefCell<Option<Box<Hook<Profile>>>>,
     /// What the wal hook is given.
-    wal: RefCell<Option<Data>>,
+    pub(crate) wal: RefCell<Option<Data>>,
 }
 
 /// A function of the program, and what it is given.
@@ -57,7 +58,6 @@ struct Hook<F> {
 /// There is one of these at a time, as in SQLite.
 enum AnyTrace {
     Trace(Trace),
-    Profile(Profile),
     V2(TraceV2),
 }
 
@@ -70,7 +70,9 @@ impl Hooks {
             rollback: RefCell::default(),
             preupdate: RefCell::default(),
             trace: RefCell::default(),
-            wal: RefCell::default(),
+            profile: RefCell::default(),
+            // SQLite's own hook, which makes checkpoints, is given their number of frames.
+            wal: RefCell::new(Some(Data(ptr::without_provenance_mut(1000)))),
         }
     }
 
@@ -122,7 +124,7 @@ macro_rules! change_hooks {
                 if handle.is_called_back() {
                     return change();
                 }
-                handle.engine(|it| it.hear_changes(change)).unwrap_or(ptr::null_mut())
+                handle.engine_quietly(|it| it.hear_changes(change)).unwrap_or(ptr::null_mut())
             }
         )*}
     };
@@ -207,7 +209,7 @@ c_api! {
             }
         });
         let next = hook.is_some().then_some(given);
-        let _ = handle.engine(|it| it.set_wal_hook(hook));
+        let _ = handle.engine_quietly(|it| it.set_wal_hook(hook));
         handle.hooks.wal.replace(next).map_or(ptr::null_mut(), Data::get)
     }
 
@@ -225,12 +227,12 @@ c_api! {
         };
         let is_set = mask != 0 && trace.is_some();
         let next = is_set.then(|| handle.hooks.hook(AnyTrace::V2(trace), data));
-        handle.set_trace(next, |data| {
+        handle.hear(&handle.hooks.trace, next, |data| {
             let before: TraceV2 = is_set.then_some(trace_v2 as _);
             // SAFETY: an open connection; the hook stays until it is replaced.
             unsafe { ffi::sqlite3_trace_v2(db, mask, before, data) };
         });
-        handle.succeed(ffi::SQLITE_OK)
+        ffi::SQLITE_OK
     }
 
     /// Tells the text of each statement that is executed.
@@ -242,7 +244,7 @@ c_api! {
         };
         let is_set = trace.is_some();
         let next = is_set.then(|| handle.hooks.hook(AnyTrace::Trace(trace), data));
-        handle.set_trace(next, |data| {
+        handle.hear(&handle.hooks.trace, next, |data| {
             let before: Trace = is_set.then_some(trace_text as _);
             // SAFETY: an open connection; the hook stays until it is replaced.
             unsafe { ffi::sqlite3_trace(db, before, data) };
@@ -257,8 +259,8 @@ c_api! {
             return unsafe { ffi::sqlite3_profile(db, profile, data) };
         };
         let is_set = profile.is_some();
-        let next = is_set.then(|| handle.hooks.hook(AnyTrace::Profile(profile), data));
-        handle.set_trace(next, |data| {
+        let next = is_set.then(|| handle.hooks.hook(profile, data));
+        handle.hear(&handle.hooks.profile, next, |data| {
             let before: Profile = is_set.then_some(profile_text as _);
             // SAFETY: an open connection; the hook stays until it is replaced.
             unsafe { ffi::sqlite3_profile(db, before, data) };
@@ -287,8 +289,8 @@ c_api! {
                 }
             }
         });
-        let set = handle.engine(|it| it.set_authorizer(authorizer));
-        set.map_or_else(|code| code, |()| handle.succeed(ffi::SQLITE_OK))
+        let set = handle.engine_quietly(|it| it.set_authorizer(authorizer));
+        set.map_or_else(|code| code, |()| ffi::SQLITE_OK)
     }
 
     /// Asks after so many instructions of a statement whether to go on.
@@ -312,19 +314,21 @@ c_api! {
             }
         });
         let instructions = instructions.unsigned_abs().max(1);
-        let _ = handle.engine(|it| it.set_progress_handler(instructions, handler));
+        let _ = handle.engine_quietly(|it| it.set_progress_handler(instructions, handler));
     }
 }
 
 impl Handle {
-    fn set_trace(
+    fn hear<F>(
         &self,
-        next: Option<Box<Hook<AnyTrace>>>,
+        kept: &RefCell<Option<Box<Hook<F>>>>,
+        next: Option<Box<Hook<F>>>,
         give: impl FnOnce(*mut c_void),
     ) -> *mut c_void {
-        let hears = next.is_some();
-        let change = || replace(&self.hooks.trace, next, give);
-        self.engine(|it| it.hear_statements(hears, change)).unwrap_or(ptr::null_mut())
+        let (trace, profile) = (&self.hooks.trace, &self.hooks.profile);
+        let hears = next.is_some() || trace.borrow().is_some() || profile.borrow().is_some();
+        let change = || replace(kept, next, give);
+        self.engine_quietly(|it| it.hear_statements(hears, change)).unwrap_or(ptr::null_mut())
     }
 }
 
@@ -354,8 +358,8 @@ unsafe extern "C" fn trace_text(data: *mut c_void, text: *const c_char) {
 
 unsafe extern "C" fn profile_text(data: *mut c_void, text: *const c_char, nanoseconds: u64) {
     // SAFETY: SQLite gives what it was given for this function.
-    let hook = unsafe { Hook::<AnyTrace>::called(data) };
-    if let Some(Hook { function: AnyTrace::Profile(Some(profile)), data, .. }) = hook {
+    let hook = unsafe { Hook::<Profile>::called(data) };
+    if let Some(Hook { function: Some(profile), data, .. }) = hook {
         // SAFETY: what the program has promised when it set the hook.
         unsafe { profile(*data, text, nanoseconds) };
     }

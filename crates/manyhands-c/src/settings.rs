@@ -26,14 +26,14 @@ c_api! {
         {
             let (on, result) = (first as c_int, second as *mut c_int);
             let now = if on < 0 {
-                handle.engine(|it| Ok(it.setting(setting)))
+                handle.engine_quietly(|it| Ok(it.setting(setting)))
             } else if setting == Setting::LoadExtension {
                 // SAFETY: a switch and no place for the result.
                 let set = || unsafe { ffi::sqlite3_db_config(db, what, on, core::ptr::null_mut::<c_int>()) };
                 let code = handle.change(on > 0, set);
                 if code == ffi::SQLITE_OK { Ok(on > 0) } else { Err(code) }
             } else {
-                handle.engine(|it| it.set_setting(setting, on > 0))
+                handle.engine_quietly(|it| it.set_setting(setting, on > 0))
             };
             return match now {
                 Ok(now) => {
@@ -41,7 +41,7 @@ c_api! {
                         // SAFETY: the caller's place for the result.
                         unsafe { *result = now.into() };
                     }
-                    handle.succeed(ffi::SQLITE_OK)
+                    ffi::SQLITE_OK
                 }
                 Err(code) => code,
             };
@@ -61,7 +61,7 @@ c_api! {
         if value >= 0
             && let (Some(handle), Some(limit)) = (&handle, Limit::of_number(what))
             && !handle.is_called_back()
-            && let Ok(before) = handle.engine(|it| it.set_limit(limit, value))
+            && let Ok(before) = handle.engine_quietly(|it| it.set_limit(limit, value))
         {
             return before;
         }

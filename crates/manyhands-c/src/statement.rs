@@ -8,6 +8,7 @@ use std::ptr;
 use manyhands::driver::{CompiledStatement, ConnectionExt};
 use manyhands::{Cursor, RowBuffer, Value};
 
+use crate::bind::Given;
 use crate::execute::{bytes16, utf8_of};
 use crate::ffi;
 use crate::handle::{Entered, Handle};
@@ -34,8 +35,12 @@ pub struct Statement {
     /// `sqlite3_stmt_explain` has changed what it is.
     explains: Cell<bool>,
     pub(crate) running: RefCell<Running>,
-    /// The result of the last step, if it has failed; `reset` and `finalize` tell it again.
-    pub(crate) failed: Cell<c_int>,
+    /// What the program has given to be destroyed when it is bound no longer; as long as the last one's index.
+    pub(crate) given: RefCell<Vec<Option<Given>>>,
+    /// It was SQLite's own statement that was stepped last.
+    pub(crate) by_sqlite: Cell<bool>,
+    /// Why the last step has failed; `reset` and `finalize` tell it again.
+    pub(crate) failed: RefCell<Option<(c_int, CString)>>,
     /// A statement of another connection that shows rows which the engine gave; null until it is needed.
     pub(crate) mirror: Cell<*mut ffi::sqlite3_stmt>,
 }
@@ -221,6 +226,10 @@ c_api! {
     fn sqlite3_stmt_explain(statement: *mut ffi::sqlite3_stmt, mode: c_int) -> c_int {
         // SAFETY: the caller has promised null or an open statement.
         let ours = unsafe { Statement::of(statement) };
+        if ours.is_some_and(|it| !it.may_be_bound()) {
+            // It runs.
+            return ffi::SQLITE_BUSY;
+        }
         let raw = ours.map_or(statement, |it| it.raw.get());
         // SAFETY: SQLite's own statement, or null.
         let code = unsafe { ffi::sqlite3_stmt_explain(raw, mode) };
@@ -322,12 +331,16 @@ impl Statement {
         self.explains.get()
     }
 
-    /// The result of a failed step, as the function that has prepared it tells it.
-    pub(crate) fn failed_step(&self, code: c_int) -> c_int {
-        self.failed.set(code);
+    /// The result of a step that has failed with the connection's last error, as the function that has prepared the statement tells it.
+    pub(crate) fn failed_step(&self, handle: &Handle, code: c_int) -> c_int {
+        if !self.by_sqlite.get() || self.is_legacy {
+            // SAFETY: the connection is open.
+            let extended = unsafe { ffi::sqlite3_extended_errcode(handle.db) };
+            *self.failed.borrow_mut() = Some((extended, handle.last_message()));
+        }
         match code & 0xff {
             ffi::SQLITE_BUSY | ffi::SQLITE_MISUSE => code,
-            _ if self.is_legacy => ffi::SQLITE_ERROR,
+            _ if self.is_legacy => handle.fail_with(ffi::SQLITE_ERROR, None),
             _ => code,
         }
     }
@@ -337,7 +350,7 @@ impl Statement {
     unsafe fn finalize(&self) -> c_int {
         let handle = self.handle;
         let entered = self.enter();
-        let code = self.end();
+        let code = self.end(&entered);
         let this = ptr::from_ref(self).cast_mut();
         {
             let mut open = entered.statements.borrow_mut();
@@ -367,7 +380,9 @@ impl Statement {
             // SAFETY: the statement is open, and belongs to this one.
             None => drop(unsafe { ffi::sqlite3_finalize(ours.raw.get()) }),
         }
-        entered.tell_again(code);
+        for given in ours.given.take().into_iter().flatten() {
+            entered.nested(|| given.destroy());
+        }
         drop(entered);
         // SAFETY: a connection is not closed before its statements.
         let handle = unsafe { &*handle };
@@ -378,11 +393,22 @@ impl Statement {
 }
 
 impl Handle {
-    /// A result that was told before becomes the connection's last one again.
-    pub(crate) fn tell_again(&self, code: c_int) {
-        if code == ffi::SQLITE_OK {
-            self.succeed(code);
-        }
+    /// The text of the connection's last error.
+    pub(crate) fn last_message(&self) -> CString {
+        // SAFETY: the connection is open.
+        let text = unsafe { ffi::sqlite3_errmsg(self.db) };
+        // SAFETY: a zero-terminated text, until the next call.
+        unsafe { CStr::from_ptr(text) }.to_owned()
+    }
+
+    /// Makes an error that was told before the connection's last one again.
+    pub(crate) fn tell_again(&self, code: c_int, text: &CStr) -> c_int {
+        // SQLite has texts of its own for what is no error.
+        let is_error = !matches!(code, ffi::SQLITE_OK | ffi::SQLITE_ROW | ffi::SQLITE_DONE);
+        let text = if is_error { text.as_ptr() } else { ptr::null() };
+        // SAFETY: the connection is open, the text zero-terminated or null.
+        unsafe { ffi::sqlite3_set_errmsg(self.db, code, text) };
+        self.code(code)
     }
 
     /// Makes a statement of ours of one that was compiled, and forgets what an earlier owner has bound to it.
@@ -407,7 +433,9 @@ impl Handle {
             is_legacy,
             explains: Cell::new(false),
             running: RefCell::new(Running::Not),
-            failed: Cell::new(ffi::SQLITE_OK),
+            given: RefCell::default(),
+            by_sqlite: Cell::new(false),
+            failed: RefCell::default(),
             mirror: Cell::new(ptr::null_mut()),
         }));
         self.statements.borrow_mut().push(statement);
@@ -415,7 +443,10 @@ impl Handle {
     }
 
     /// Compiles the first statement of a text: null when there is none. Gives the number of bytes that were read, too.
-    fn compile(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
+    ///
+    /// # Errors
+    /// The code, and how far SQLite has read.
+    fn compile(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), (c_int, usize)> {
         let Ok(sql) = core::str::from_utf8(text.bytes) else { return self.compile_alone(text) };
         let limit = {
             // SAFETY: the connection is open; -1 leaves the limit as it is.
@@ -449,36 +480,34 @@ impl Handle {
                 Ok((ptr::null_mut(), sql.len()))
             }
             // SQLite tells where the error is, too, when it is asked itself.
-            Err(code) if code & 0xff == ffi::SQLITE_ERROR => self.compile_for_error(text, code),
-            Err(code) => Err(code),
+            Err(code) if code & 0xff == ffi::SQLITE_ERROR => {
+                Err((code, self.compile_for_error(text, code)))
+            }
+            Err(code) => Err((code, text.bytes.len())),
         }
     }
 
-    /// Has SQLite fail to compile a text as the engine has. If it does not, the engine's error stands.
-    fn compile_for_error(
-        &self,
-        text: &Text<'_>,
-        code: c_int,
-    ) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
-        // SAFETY: the connection is open.
-        let message = unsafe { ffi::sqlite3_errmsg(self.db) };
-        // SAFETY: a zero-terminated text, until the next call.
-        let message = unsafe { CStr::from_ptr(message) }.to_owned();
-        let (raw, _, again) = self.nested(|| self.compile_raw(text));
+    /// Has SQLite fail to compile a text as the engine has, and tells how far it has read. If it does not fail, the engine's error
+    /// stands.
+    fn compile_for_error(&self, text: &Text<'_>, code: c_int) -> usize {
+        let message = self.last_message();
+        let (raw, used, again) = self.nested(|| self.compile_raw(text));
         // SAFETY: just compiled, or null.
         unsafe { ffi::sqlite3_finalize(raw) };
         if again & 0xff != code & 0xff {
-            // SAFETY: the connection is open, the text zero-terminated.
-            unsafe { ffi::sqlite3_set_errmsg(self.db, code, message.as_ptr()) };
+            self.tell_again(code, &message);
         }
-        Err(code)
+        used
     }
 
     /// Compiles a text that only this connection can execute.
-    fn compile_alone(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), c_int> {
+    fn compile_alone(
+        &self,
+        text: &Text<'_>,
+    ) -> Result<(*mut ffi::sqlite3_stmt, usize), (c_int, usize)> {
         let (raw, used, code) = self.nested(|| self.compile_raw(text));
         if code != ffi::SQLITE_OK {
-            return Err(code);
+            return Err((code, used));
         }
         if raw.is_null() {
             return Ok((raw, used));
@@ -536,14 +565,14 @@ unsafe fn prepare(
     };
     // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
     let text = unsafe { utf8_of(sql, bytes) };
-    let (prepared, used, code) = match handle.compile(&Text { bytes: text, flags, is_legacy }) {
-        Ok((prepared, used)) => (prepared, Some(used), ffi::SQLITE_OK),
-        Err(code) => (ptr::null_mut(), None, code),
+    let compiled = handle.compile(&Text { bytes: text, flags, is_legacy });
+    let (prepared, used, code) = match compiled {
+        Ok((prepared, used)) => (prepared, used, ffi::SQLITE_OK),
+        Err((code, used)) => (ptr::null_mut(), used, code),
     };
     // SAFETY: not null, as was looked at, and the caller's place for the result.
     unsafe { *statement = prepared };
     if !tail.is_null() {
-        let used = used.unwrap_or(text.len());
         // SAFETY: within the text, or at its end.
         let rest = unsafe { sql.add(used) };
         // SAFETY: the caller's place for the result.

@@ -31,9 +31,7 @@ c_api! {
             return unsafe { ffi::sqlite3_reset(statement) };
         };
         let entered = ours.enter();
-        let code = ours.end();
-        entered.tell_again(code);
-        code
+        ours.end(&entered)
     }
 }
 
@@ -46,7 +44,7 @@ impl Statement {
             Running::Not => self.start(handle),
             Running::Ended => {
                 // As SQLite does: the step after the last one begins anew.
-                self.end();
+                self.end(handle);
                 *self.running.borrow_mut() = Running::Ended;
                 self.start(handle)
             }
@@ -55,6 +53,7 @@ impl Statement {
 
     /// The first step.
     fn start(&self, handle: &Handle) -> c_int {
+        self.by_sqlite.set(false);
         if handle.is_called_back() || self.is_alone() {
             return self.start_alone(handle);
         }
@@ -80,7 +79,7 @@ impl Statement {
                         .show_next(handle, Box::new(Rows { cursor, shown: RowBuffer::default() })),
                 }
             }
-            Err(code) => self.failed_step(code),
+            Err(code) => self.failed_step(handle, code),
         }
     }
 
@@ -98,12 +97,18 @@ impl Statement {
         if handle.is_called_back() || is_read_only && outside {
             return self.step_raw(handle);
         }
-        let stepped = handle.engine(|it| it.work_in_turn(|| self.step_raw(handle)));
-        stepped.unwrap_or_else(|code| self.failed_step(code))
+        let step = || self.step_raw(handle);
+        let stepped = if is_read_only {
+            handle.engine(|it| it.read_alone(step))
+        } else {
+            handle.engine(|it| it.work_in_turn(step))
+        };
+        stepped.unwrap_or_else(|code| self.failed_step(handle, code))
     }
 
     /// Steps SQLite's own statement.
     fn step_raw(&self, handle: &Handle) -> c_int {
+        self.by_sqlite.set(true);
         // SAFETY: the statement is open.
         let code = handle.nested(|| unsafe { ffi::sqlite3_step(self.raw.get()) });
         match code {
@@ -113,7 +118,7 @@ impl Statement {
                 if !handle.is_called_back() {
                     self.note_failure(handle);
                 }
-                return self.failed_step(code);
+                return self.failed_step(handle, code);
             }
         }
         code
@@ -122,17 +127,17 @@ impl Statement {
     /// The error may have ended the transaction: the engine looks, and the error stays the last one.
     fn note_failure(&self, handle: &Handle) {
         // SAFETY: the connection is open.
-        let code = unsafe { ffi::sqlite3_extended_errcode(handle.db) };
+        if unsafe { ffi::sqlite3_get_autocommit(handle.db) } == 0 {
+            return;
+        }
         // SAFETY: the connection is open.
-        let text = unsafe { ffi::sqlite3_errmsg(handle.db) };
-        // SAFETY: a zero-terminated text, until the next call.
-        let text = unsafe { core::ffi::CStr::from_ptr(text) }.to_owned();
+        let code = unsafe { ffi::sqlite3_extended_errcode(handle.db) };
+        let text = handle.last_message();
         let _ = handle.engine(|it| {
             it.note_failed_step();
             Ok(())
         });
-        // SAFETY: the connection is open, the text zero-terminated.
-        unsafe { ffi::sqlite3_set_errmsg(handle.db, code, text.as_ptr()) };
+        handle.tell_again(code, &text);
     }
 
     /// Shows the next row that the engine has given.
@@ -148,8 +153,8 @@ impl Statement {
                 *self.running.borrow_mut() = Running::Shows(rows);
                 handle.succeed(ffi::SQLITE_ROW)
             }
-            Ok(_) => self.failed_step(handle.fail_with(ffi::SQLITE_NOMEM, None)),
-            Err(code) => self.failed_step(code),
+            Ok(_) => self.failed_step(handle, handle.fail_with(ffi::SQLITE_NOMEM, None)),
+            Err(code) => self.failed_step(handle, code),
         }
     }
 
@@ -237,26 +242,32 @@ impl Statement {
         }
     }
 
-    /// Ends what runs, as `sqlite3_reset` does. Gives the result of the last step if it has failed.
-    pub(crate) fn end(&self) -> c_int {
-        let was = self.running.replace(Running::Not);
-        match was {
+    /// Ends what runs, as `sqlite3_reset` does. Gives the result of the last step if it has failed, which is the connection's last one
+    /// again.
+    pub(crate) fn end(&self, handle: &Handle) -> c_int {
+        match self.running.replace(Running::Not) {
             Running::Not => return ffi::SQLITE_OK,
             Running::Shows(rows) => {
-                if !self.mirror.get().is_null() {
-                    // What it shows goes now.
-                    // SAFETY: the mirror is open.
-                    unsafe { ffi::sqlite3_reset(self.mirror.get()) };
-                }
-                let handle = self.handle();
+                // What it shows goes now.
+                // SAFETY: the mirror is open, or null.
+                unsafe { ffi::sqlite3_reset(self.mirror.get()) };
                 // The transaction's log is told that no more is read.
                 handle.nested(|| drop(rows));
             }
             Running::Stepped | Running::Ended => {}
         }
-        // SAFETY: the statement is open.
-        self.handle().nested(|| unsafe { ffi::sqlite3_reset(self.raw.get()) });
-        self.failed.replace(ffi::SQLITE_OK)
+        let failed = self.failed.take();
+        if self.by_sqlite.get() {
+            // SAFETY: the statement is open.
+            let code = handle.nested(|| unsafe { ffi::sqlite3_reset(self.raw.get()) });
+            if failed.is_none() {
+                return code;
+            }
+        }
+        match failed {
+            Some((code, text)) => handle.tell_again(code, &text),
+            None => handle.succeed(ffi::SQLITE_OK),
+        }
     }
 
     /// Values are bound before the first step.

@@ -60,11 +60,11 @@ impl Handle {
         timeout: Duration,
         gives_up: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     ) -> c_int {
-        let set = self.engine(|it| {
+        let set = self.engine_quietly(|it| {
             it.set_timeout(timeout);
             it.give_up_waiting(gives_up);
             Ok(())
         });
-        set.map_or_else(|code| code, |()| self.succeed(ffi::SQLITE_OK))
+        set.map_or_else(|code| code, |()| ffi::SQLITE_OK)
     }
 }

@@ -149,6 +149,12 @@ impl Queue {
         self.take_lead(free, free.unresolved(), None, label)
     }
 
+    /// True while nobody leads, and the place is reserved for its last leader.
+    pub fn is_only_reserved(&self) -> bool {
+        let word = self.leader_word();
+        word.is_free() && self.is_reserved(word)
+    }
+
     /// Becomes the leader in the place of one that died, or that gave up with a batch in hand. `None`
     /// when there is no such leader. Costs a system call.
     pub fn try_take_over(self: &Arc<Queue>, label: &str) -> Option<Lead> {

@@ -366,6 +366,10 @@ impl Connection {
             self.let_go_of_snapshots();
         }
         self.notice_names(&prepared.facts);
+        if !outside && prepared.facts.transaction == Some(TransactionStatement::Begin) {
+            // A transaction in a transaction is SQLite's error, for which nobody waits.
+            return self.step(prepared, values);
+        }
         match &prepared.route {
             Route::Refuse(reason) if self.is_shared() => Err(Error::refused(reason)),
             Route::Request if outside && self.may_travel() => self.write(prepared, values),

@@ -254,6 +254,12 @@ pub trait ConnectionExt: sealed::Sealed {
     /// The turn does not come in time; see [`Connection::execute`].
     fn work_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error>;
 
+    /// The same for what overwrites the whole database, which SQLite refuses in the middle of a transaction.
+    ///
+    /// # Errors
+    /// The turn does not come in time.
+    fn overwrite_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error>;
+
     /// Reads something by SQLite's own connection that no log of a transaction can say.
     ///
     /// # Errors
@@ -306,6 +312,9 @@ pub trait ConnectionExt: sealed::Sealed {
     /// # Errors
     /// See [`ConnectionExt::change_connection`].
     fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error>;
+
+    /// Does something by statements that the application has not written: it is neither asked about them nor told of them.
+    fn as_own<T>(&mut self, work: impl FnOnce(&mut Connection) -> T) -> T;
 
     /// Tells hooks that a driver has given to SQLite itself whose statement is executed.
     fn application_statements(&self) -> ApplicationStatements;
@@ -469,6 +478,10 @@ impl ConnectionExt for Connection {
         Connection::work_in_turn(self, work)
     }
 
+    fn overwrite_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error> {
+        Connection::overwrite_in_turn(self, work)
+    }
+
     fn read_alone<T>(&mut self, read: impl FnOnce() -> T) -> Result<T, Error> {
         Connection::read_alone(self, read)
     }
@@ -503,6 +516,10 @@ impl ConnectionExt for Connection {
 
     fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error> {
         Connection::set_wal_hook(self, hook)
+    }
+
+    fn as_own<T>(&mut self, work: impl FnOnce(&mut Connection) -> T) -> T {
+        Connection::as_own(self, work)
     }
 
     fn application_statements(&self) -> ApplicationStatements {

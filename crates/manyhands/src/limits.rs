@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use manyhands_queue::QUANTUM_NS;
+
 /// How long a write waits for its turn before it fails, unless the application says otherwise: what Python's `sqlite3`, Django,
 /// Rails and others have chosen for SQLite, and what programs are written for. In a queue it is plenty: only a stuck
 /// writer makes it pass.
@@ -88,6 +90,8 @@ pub(crate) const COMEBACK: Duration = Duration::from_micros(50);
 
 /// How often at most a connection must have come back at once before it is believed again that it does.
 pub(crate) const COMEBACK_DOUBT_MAX: u32 = 64;
+/// How long a connection that never waits waits for a place that is only reserved: a quantum, and a wake-up.
+pub(crate) const RESERVATION_PATIENCE: Duration = Duration::from_nanos(5 * QUANTUM_NS);
 
 /// WAL frames after which the leader checkpoints: SQLite's own default. With four times as many, every
 /// load from 1 to 256 threads was slower: a file that grows costs more to sync than one that is

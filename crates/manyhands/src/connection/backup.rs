@@ -80,7 +80,7 @@ impl Connection {
     }
 
     /// True when nothing was read or written since the last transaction ended.
-    fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.sqlite().transaction() == sqlite::Transaction::None
             && self.turns.is_empty()
             && self.optimistic.as_ref().is_none_or(|it| it.log.entries().is_empty())

@@ -94,6 +94,10 @@ impl Connection {
         let prepared = &mut statement.prepared;
         prepared.note_use();
         self.know_tables(prepared);
+        if prepared.compiled.explain {
+            // It reads nothing of the database.
+            return Ok(Started::ByDriver);
+        }
         if prepared.columns.is_empty() || !prepared.only_shows() {
             return self.execute_compiled(prepared, values).map(Started::Executed);
         }
@@ -154,6 +158,31 @@ impl Connection {
         Ok(done)
     }
 
+    /// See [`ConnectionExt::overwrite_in_turn`](crate::driver::ConnectionExt::overwrite_in_turn).
+    pub(crate) fn overwrite_in_turn<T>(&mut self, work: impl FnOnce() -> T) -> Result<T, Error> {
+        self.begin_operation()?;
+        if self.is_autocommit() {
+            self.enter()?;
+        }
+        // SQLite refuses to overwrite what is in use.
+        let file = self.file.clone().filter(|file| self.is_untouched() && !self.holds(file.id()));
+        let lead = file.as_ref().map(|file| self.client(file).take_turn()).transpose()?;
+        // Nothing may be written under a speculative transaction's imaginary lock.
+        let rearms = self.optimistic.is_some();
+        if rearms {
+            self.sqlite().arm_speculation(false);
+        }
+        let done = work();
+        if rearms {
+            self.sqlite().arm_speculation(true);
+        }
+        if let Some(file) = &file {
+            file.queue().forget_ids();
+        }
+        drop(lead);
+        Ok(done)
+    }
+
     /// See [`ConnectionExt::read_alone`](crate::driver::ConnectionExt::read_alone).
     pub(crate) fn read_alone<T>(&mut self, read: impl FnOnce() -> T) -> Result<T, Error> {
         self.begin_operation()?;
@@ -200,6 +229,12 @@ impl Connection {
         self.additions.extended |= is_local;
         self.after_change(is_local);
         Ok(done)
+    }
+
+    /// See [`ConnectionExt::as_own`](crate::driver::ConnectionExt::as_own).
+    pub(crate) fn as_own<T>(&mut self, work: impl FnOnce(&mut Connection) -> T) -> T {
+        let _own = self.own_statements();
+        work(self)
     }
 
     /// See [`ConnectionExt::set_timeout`](crate::driver::ConnectionExt::set_timeout).

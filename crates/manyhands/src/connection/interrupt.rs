@@ -4,6 +4,7 @@
 //! undoes something succeeds after an interrupt, too.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use manyhands_sqlite::Progress;
 
@@ -90,6 +91,11 @@ impl Connection {
         handler: impl Fn() -> Progress + Send + 'static,
     ) {
         let wait = self.session().wait.clone();
+        let hooks = Arc::clone(&self.session().compiler.hooks);
+        // Of the connection's own statements the application is not asked.
+        let handler = move || {
+            if hooks.are_for_application() { handler() } else { Progress::Continue }
+        };
         let passed = AtomicU32::new(0);
         let both = move || {
             if passed.fetch_add(instructions, Ordering::Relaxed) < limits::CHECK_INSTRUCTIONS {

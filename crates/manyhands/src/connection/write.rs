@@ -81,6 +81,10 @@ impl Connection {
     /// How long it waits for a turn.
     fn patience_for(&self, file: &DatabaseFile) -> Duration {
         let timeout = self.settings.timeout;
+        if timeout.is_zero() && file.queue().is_only_reserved() {
+            // Nobody holds anything: who tries once gets the place when the reservation is over.
+            return limits::RESERVATION_PATIENCE;
+        }
         let waits_for_itself =
             timeout > limits::OWN_THREAD_PATIENCE && file.holder.is_this_thread_alone();
         if waits_for_itself { limits::OWN_THREAD_PATIENCE } else { timeout }
