@@ -102,7 +102,7 @@ c_api! {
         };
         if is_utf8(encoding) && given.is_transient() {
             // SAFETY: the caller has promised null or an open statement.
-            return unsafe { bind_ours(statement, index, kept, encoding) };
+            return unsafe { bind_ours(statement, index, kept) };
         }
         let bind = |raw, destructor| {
             // SAFETY: the caller has promised what SQLite demands.
@@ -150,7 +150,7 @@ c_api! {
         let kept = unsafe { given.bytes(bytes) }.map_or(Value::Null, |it| Value::Blob(it.to_vec()));
         if given.is_transient() {
             // SAFETY: the caller has promised null or an open statement.
-            return unsafe { bind_ours(statement, index, kept, UTF8) };
+            return unsafe { bind_ours(statement, index, kept) };
         }
         let bind = |raw, destructor| {
             // SAFETY: the caller has promised what SQLite demands.
@@ -378,12 +378,7 @@ unsafe fn bind(
 ///
 /// # Safety
 /// `statement` is null or open.
-unsafe fn bind_ours(
-    statement: *mut ffi::sqlite3_stmt,
-    index: c_int,
-    value: Value,
-    encoding: c_uchar,
-) -> c_int {
+unsafe fn bind_ours(statement: *mut ffi::sqlite3_stmt, index: c_int, value: Value) -> c_int {
     let give = |raw, stays: bool| {
         let destructor = if stays { ffi::SQLITE_STATIC() } else { ffi::SQLITE_TRANSIENT() };
         match &value {
@@ -391,16 +386,7 @@ unsafe fn bind_ours(
                 let (bytes, count) =
                     (text.as_bytes().as_ptr().cast(), text.as_bytes().len() as u64);
                 // SAFETY: a statement or null, and bytes that stay where they are while they are bound.
-                unsafe {
-                    ffi::sqlite3_bind_text64(
-                        raw,
-                        index,
-                        bytes,
-                        count,
-                        destructor,
-                        encoding & !ZEROED,
-                    )
-                }
+                unsafe { ffi::sqlite3_bind_text64(raw, index, bytes, count, destructor, UTF8) }
             }
             Value::Blob(blob) => {
                 let (bytes, count) = (blob.as_ptr().cast(), blob.len() as u64);
@@ -452,11 +438,11 @@ impl Statement {
     }
 }
 
-/// The bit of an encoding that promises a zero after the text (`SQLITE_UTF8_ZT`).
-const ZEROED: c_uchar = 16;
+/// UTF-8 of which the program promises a zero after it (`SQLITE_UTF8_ZT`).
+const UTF8_ZEROED: c_uchar = 16;
 
 fn is_utf8(encoding: c_uchar) -> bool {
-    encoding & !ZEROED == UTF8
+    matches!(encoding, UTF8 | UTF8_ZEROED)
 }
 
 /// # Safety

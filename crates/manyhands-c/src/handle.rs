@@ -93,9 +93,8 @@ impl Handle {
         interrupts_mut(|it| it.remove(&(self.db as usize)));
         // SAFETY: the connection is open.
         if unsafe { ffi::sqlite3_get_autocommit(self.db) } == 0 {
-            // As SQLite does, which tells the program's hook.
-            let entered = self.enter();
-            let _ = entered.engine(|it| it.execute("ROLLBACK", ()));
+            // SQLite would roll back, and tell the program. What the engine rolls back it tells nobody.
+            self.hooks.tell_rollback();
         }
         if !self.rows.get().is_null() {
             // SAFETY: ours, and the statements on it are gone.

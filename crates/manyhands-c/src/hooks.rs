@@ -76,6 +76,16 @@ impl Hooks {
         }
     }
 
+    /// Tells the program that its transaction is rolled back.
+    pub(crate) fn tell_rollback(&self) {
+        if let Some(hook) = &*self.rollback.borrow()
+            && let Some(function) = hook.function
+        {
+            // SAFETY: what the program has promised when it set the hook.
+            unsafe { function(hook.data) };
+        }
+    }
+
     fn hook<F>(&self, function: F, data: *mut c_void) -> Box<Hook<F>> {
         Box::new(Hook { statements: self.statements.clone(), function, data })
     }

@@ -226,11 +226,17 @@ c_api! {
     fn sqlite3_stmt_explain(statement: *mut ffi::sqlite3_stmt, mode: c_int) -> c_int {
         // SAFETY: the caller has promised null or an open statement.
         let ours = unsafe { Statement::of(statement) };
-        if ours.is_some_and(|it| !it.may_be_bound()) {
-            // It runs.
-            return ffi::SQLITE_BUSY;
-        }
         let raw = ours.map_or(statement, |it| it.raw.get());
+        if let Some(ours) = ours.filter(|it| !it.may_be_bound()) {
+            // SAFETY: the statement is open.
+            let is_so = unsafe { ffi::sqlite3_stmt_isexplain(raw) } == mode;
+            return match (is_so, ours.is_legacy) {
+                (true, _) => ffi::SQLITE_OK,
+                (false, true) => ffi::SQLITE_ERROR,
+                // It runs.
+                (false, false) => ffi::SQLITE_BUSY,
+            };
+        }
         // SAFETY: SQLite's own statement, or null.
         let code = unsafe { ffi::sqlite3_stmt_explain(raw, mode) };
         if let Some(ours) = ours.filter(|_| code == ffi::SQLITE_OK) {
@@ -448,15 +454,20 @@ impl Handle {
     /// The code, and how far SQLite has read.
     fn compile(&self, text: &Text<'_>) -> Result<(*mut ffi::sqlite3_stmt, usize), (c_int, usize)> {
         let Ok(sql) = core::str::from_utf8(text.bytes) else { return self.compile_alone(text) };
-        let limit = {
-            // SAFETY: the connection is open; -1 leaves the limit as it is.
-            unsafe { ffi::sqlite3_limit(self.db, ffi::SQLITE_LIMIT_SQL_LENGTH, -1) }
-        };
-        // SQLite's own error, and its flags' meaning.
-        if sql.len() > limit.unsigned_abs() as usize
-            || text.flags & !ffi::SQLITE_PREPARE_PERSISTENT as c_uint != 0
-        {
+        // SAFETY: the connection is open; -1 leaves the limit as it is.
+        let limit = unsafe { ffi::sqlite3_limit(self.db, ffi::SQLITE_LIMIT_SQL_LENGTH, -1) };
+        if sql.len() > limit.unsigned_abs() as usize {
+            // SQLite's own error.
             return self.compile_alone(text);
+        }
+        if text.flags & ffi::SQLITE_PREPARE_NO_VTAB as c_uint != 0 {
+            // Whether there is one SQLite finds out.
+            let (raw, used, code) = self.nested(|| self.compile_raw(text));
+            // SAFETY: just compiled, or null.
+            unsafe { ffi::sqlite3_finalize(raw) };
+            if code != ffi::SQLITE_OK {
+                return Err((code, used));
+            }
         }
         let in_place = if self.immediate_as_auto { immediate_as_plain(sql) } else { None };
         let compiled = match in_place {

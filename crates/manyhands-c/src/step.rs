@@ -43,9 +43,12 @@ impl Statement {
             Running::Stepped => self.step_raw(handle),
             Running::Not => self.start(handle),
             Running::Ended => {
-                // As SQLite does: the step after the last one begins anew.
-                self.end(handle);
-                *self.running.borrow_mut() = Running::Ended;
+                // As SQLite does: the step after the last one begins anew. With one that explains it does what it likes.
+                // SAFETY: the statement is open.
+                if unsafe { ffi::sqlite3_stmt_isexplain(self.raw.get()) } == 0 {
+                    self.end(handle);
+                    *self.running.borrow_mut() = Running::Ended;
+                }
                 self.start(handle)
             }
         }

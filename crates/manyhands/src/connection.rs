@@ -366,8 +366,7 @@ impl Connection {
             self.let_go_of_snapshots();
         }
         self.notice_names(&prepared.facts);
-        if !outside && prepared.facts.transaction == Some(TransactionStatement::Begin) {
-            // A transaction in a transaction is SQLite's error, for which nobody waits.
+        if !outside && fails_in_transaction(prepared) {
             return self.step(prepared, values);
         }
         match &prepared.route {
@@ -479,4 +478,12 @@ impl Drop for Connection {
             file.idle.keep(&self.settings, session);
         }
     }
+}
+
+/// True for what SQLite refuses in a transaction, whatever others do: nobody waits for that.
+pub(crate) fn fails_in_transaction(prepared: &Prepared) -> bool {
+    let is_vacuum =
+        || prepared.sql.trim_start().get(..6).is_some_and(|it| it.eq_ignore_ascii_case("VACUUM"));
+    prepared.facts.transaction == Some(TransactionStatement::Begin)
+        || prepared.facts.silent && is_vacuum()
 }
