@@ -106,9 +106,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for (variable, value) in environment(arguments, &choice) {
         command.env(variable, value);
     }
-    // Where there are no such sockets, looks are all there is.
-    let ear = Ear::open().ok();
-    command.envs(ear.iter().map(|ear| (farewell::VARIABLE, ear.name())));
+    let (ear, waker) = Ear::open().context("open a socket")?;
+    command.envs(ear.name().map(|name| (farewell::VARIABLE, name)));
     let own = i32::try_from(std::process::id()).context("the number of this process")?;
     let mut witness = Witness::new(own, choice);
     if let Ok(resolved) = resolve::resolve(name) {
@@ -122,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             return Ok(exit_code(failed.status));
         }
     };
-    let watch = Watch::start(witness, library, ear);
+    let watch = Watch::start(witness, library, ear, waker);
     let status = supervised.wait()?;
     let report = watch.end().context("the look at the command's processes failed")?;
     if arguments.report {

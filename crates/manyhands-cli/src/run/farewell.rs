@@ -21,21 +21,22 @@ use std::{
     os::{
         linux::net::SocketAddrExt,
         unix::{
-            ffi::{OsStrExt, OsStringExt},
+            ffi::OsStringExt,
             net::{SocketAddr, UnixDatagram},
         },
     },
     path::PathBuf,
     process,
-    sync::mpsc::Sender,
-    thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// Tells the library where to send.
 pub const VARIABLE: &str = "MANYHANDS_RUN";
 /// A longer datagram loses its end; a thousand libraries fit.
 const BYTES_MAX: usize = 128 << 10;
+
+/// Zero would be no limit to the wait.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// What a process has said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,71 +75,83 @@ impl Farewell {
 /// Where farewells are heard.
 pub struct Ear {
     socket: UnixDatagram,
-    name: OsString,
+    /// `None` where there are no such sockets, and only this process can wake the ear.
+    name: Option<OsString>,
+    datagram: Vec<u8>,
 }
+
+/// Wakes whoever waits at the ear.
+pub struct Waker(UnixDatagram);
 
 impl Ear {
     /// # Errors
-    /// There are no such sockets here: the looks are all there is then.
-    pub fn open() -> io::Result<Self> {
+    /// The process cannot open more files.
+    pub fn open() -> io::Result<(Self, Waker)> {
         // Containers may share a network and not the numbers of their processes.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("manyhands-run-{}-{}", process::id(), now.as_nanos());
-        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
-        Ok(Self { socket, name: name.into() })
+        let bound = SocketAddr::from_abstract_name(&name).and_then(|address| {
+            let (socket, waker) = (UnixDatagram::bind_addr(&address)?, UnixDatagram::unbound()?);
+            waker.connect_addr(&address)?;
+            Ok((socket, waker))
+        });
+        let name = bound.is_ok().then(|| name.into());
+        let (socket, waker) = bound.or_else(|_| UnixDatagram::pair())?;
+        // A queue that is full is not empty either, so the ear is awake.
+        waker.set_nonblocking(true)?;
+        Ok((Self { socket, name, datagram: vec![0; BYTES_MAX] }, Waker(waker)))
     }
 
     /// For the environment of the command.
-    pub fn name(&self) -> &OsStr {
-        &self.name
+    pub fn name(&self) -> Option<&OsStr> {
+        self.name.as_deref()
     }
 
-    /// Passes on what is heard, and `None` when `end` is called: what was said before comes before.
-    pub fn listen<Event: Send + 'static>(
-        self,
-        events: Sender<Event>,
-        event: impl Fn(Option<Farewell>) -> Event + Send + 'static,
-    ) {
-        thread::spawn(move || {
-            let mut datagram = vec![0; BYTES_MAX];
-            loop {
-                let heard = self.socket.recv(&mut datagram).ok().filter(|bytes| *bytes > 0);
-                let farewell = heard.map(|bytes| Farewell::parse(&datagram[..bytes]));
-                let is_end = farewell.is_none();
-                if events.send(event(farewell)).is_err() || is_end {
-                    break;
-                }
-            }
-        });
+    /// Waits for the next farewell; `None` at the end of the time, or when the ear is woken.
+    pub fn wait(&mut self, pause: Duration) -> Option<Farewell> {
+        self.socket.set_read_timeout(Some(pause.max(PAUSE_MIN))).ok()?;
+        self.hear()
+    }
+
+    /// All that was said until now.
+    pub fn drain(&mut self) -> Vec<Farewell> {
+        if self.socket.set_nonblocking(true).is_err() {
+            return Vec::new();
+        }
+        let heard = std::iter::from_fn(|| self.hear()).collect();
+        // It cannot fail where the opposite did not.
+        let _ = self.socket.set_nonblocking(false);
+        heard
+    }
+
+    fn hear(&mut self) -> Option<Farewell> {
+        let bytes = self.socket.recv(&mut self.datagram).ok().filter(|bytes| *bytes > 0)?;
+        Some(Farewell::parse(&self.datagram[..bytes]))
     }
 }
 
-/// Says that nothing more will be said; false if nobody hears it.
-pub fn end(name: &OsStr) -> bool {
-    let address = SocketAddr::from_abstract_name(name.as_bytes());
-    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(&[], &address));
-    sent.is_ok()
+impl Waker {
+    pub fn wake(&self) {
+        let _ = self.0.send(&[]);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::os::unix::ffi::OsStrExt;
 
     use super::*;
 
-    /// All that was said before the end is heard, in its order.
+    /// Fields in any order, also unknown ones; and the ear can be woken without a word.
     #[test]
     fn what_is_said_is_heard() {
-        let ear = Ear::open().expect("Linux has such sockets");
-        let name = ear.name().to_owned();
-        let (sender, heard) = channel();
-        ear.listen(sender, |farewell| farewell);
+        let (mut ear, waker) = Ear::open().expect("Linux has such sockets");
+        let name = ear.name().expect("a name").to_owned();
         let address = SocketAddr::from_abstract_name(name.as_bytes()).expect("a short name");
         let mouth = UnixDatagram::unbound().expect("a socket");
-        mouth
-            .send_to_addr(b"n7\0p/bin/a b\0aa\0a-c\0o/lib/x.so\0d/data/app.db\0?later\0", &address)
-            .expect("heard");
-        assert!(end(&name));
+        let said = b"n7\0p/bin/a b\0aa\0a-c\0o/lib/x.so\0d/data/app.db\0?later\0";
+        mouth.send_to_addr(said, &address).expect("heard");
+        mouth.send_to_addr(said, &address).expect("heard");
         let farewell = Farewell {
             pid: 7,
             program: "/bin/a b".into(),
@@ -146,7 +159,10 @@ mod tests {
             libraries: vec!["/lib/x.so".into()],
             databases: vec!["/data/app.db".into()],
         };
-        assert_eq!(heard.iter().collect::<Vec<_>>(), [Some(farewell), None]);
-        assert!(!end(OsStr::new("manyhands-run-nobody")));
+        assert_eq!(ear.wait(Duration::from_secs(60)), Some(farewell.clone()));
+        assert_eq!(ear.drain(), [farewell]);
+        assert_eq!(ear.drain(), []);
+        waker.wake();
+        assert_eq!(ear.wait(Duration::from_secs(60)), None);
     }
 }

@@ -126,9 +126,12 @@ fn row(pid: i32) -> Option<Row> {
 }
 
 impl Process {
-    /// One that is heard of, and was never in the table of processes.
-    pub fn unseen(pid: i32) -> Self {
-        Self { pid, started: 0 }
+    /// One that says that it is about to end, and may have.
+    pub fn heard_of(pid: i32, program: &Path) -> Self {
+        let now = row(pid).map(|row| row.process);
+        // Its own table of processes may be another.
+        let own = now.filter(|process| process.program().is_none_or(|known| known == program));
+        own.unwrap_or(Self { pid, started: 0 })
     }
 
     fn file(self, name: &str) -> PathBuf {

@@ -4,17 +4,16 @@
 //! otherwise; and whatever they cost, they take a small part of one processor.
 
 use std::{
-    ffi::OsString,
     sync::{
         Arc,
-        mpsc::{RecvTimeoutError, Sender, channel},
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use super::{
-    farewell::{self, Ear, Farewell},
+    farewell::{Ear, Waker},
     library::Library,
     report::Report,
     witness::Witness,
@@ -35,60 +34,60 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The thread that looks.
 pub struct Watch {
-    events: Sender<Event>,
-    /// Of the ear, which hears all that was said before it hears the end.
-    ear: Option<OsString>,
+    is_over: Arc<AtomicBool>,
+    waker: Waker,
     thread: JoinHandle<Report>,
-}
-
-enum Event {
-    Farewell(Farewell),
-    End,
 }
 
 impl Watch {
     /// Begins to look at the descendants of this process.
-    pub fn start(witness: Witness, library: Arc<Library>, ear: Option<Ear>) -> Self {
-        let (events, happened) = channel();
-        let name = ear.as_ref().map(|ear| ear.name().to_owned());
-        if let Some(ear) = ear {
-            ear.listen(events.clone(), |said| said.map_or(Event::End, Event::Farewell));
-        }
+    pub fn start(mut witness: Witness, library: Arc<Library>, mut ear: Ear, waker: Waker) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = is_over.clone();
         let thread = thread::spawn(move || {
-            let mut witness = witness;
             let mut pace = Pace::default();
-            loop {
+            // What is written before the flag is in /proc: no memory of ours depends on it.
+            while !seen.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                let has_news = witness.look(&library, began);
-                let next = Instant::now() + pace.pause_after(began, has_news, began.elapsed());
-                // Files are read in the pauses: a process may end while a large one is read.
-                let mut has_read = false;
-                while witness.has_unread() && Instant::now() < next {
-                    witness.read_on();
-                    has_read = true;
-                }
-                // What was read may be news.
-                let next = if has_read && !witness.has_unread() { Instant::now() } else { next };
-                let pause = next.saturating_duration_since(Instant::now());
-                match happened.recv_timeout(pause) {
-                    Ok(Event::Farewell(farewell)) => witness.hear(farewell, &library),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => break,
-                }
+                let has_news = witness.look(&library, &mut ear, began);
+                let pause = pace.pause_after(began, has_news, began.elapsed());
+                pass(&mut witness, &library, &mut ear, Instant::now() + pause, &seen);
             }
-            witness.look(&library, Instant::now());
+            witness.look(&library, &mut ear, Instant::now());
             witness.finish()
         });
-        Self { events, ear: name, thread }
+        Self { is_over, waker, thread }
     }
 
     /// The last look, and what all of them have shown.
     pub fn end(self) -> Option<Report> {
-        if !self.ear.is_some_and(|ear| farewell::end(&ear)) {
-            // Without a thread that would hear it, there is no need to look for its end.
-            let _ = self.events.send(Event::End);
-        }
+        self.is_over.store(true, Ordering::Relaxed);
+        self.waker.wake();
         self.thread.join().ok()
+    }
+}
+
+/// The pause until the next look. Files are read in it: a process may end while a large one is read.
+fn pass(
+    witness: &mut Witness,
+    library: &Library,
+    ear: &mut Ear,
+    next: Instant,
+    is_over: &AtomicBool,
+) {
+    let mut has_read = false;
+    while witness.has_unread() && Instant::now() < next {
+        witness.read_on();
+        has_read = true;
+    }
+    if has_read && !witness.has_unread() {
+        // What was read may be news.
+        return;
+    }
+    while Instant::now() < next && !is_over.load(Ordering::Relaxed) {
+        if let Some(farewell) = ear.wait(next.saturating_duration_since(Instant::now())) {
+            witness.hear(farewell, library);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use super::{
     carrier::{Content, Contents, FileId},
     choice::Choice,
-    farewell::Farewell,
+    farewell::{Ear, Farewell},
     finding::{Carrier, Certainty, Database, Finding, Look, Meaning, Role, database_of_queue},
     library::Library,
     obstacle::Obstacle,
@@ -97,9 +97,11 @@ impl Witness {
     }
 
     /// One look at all of them; true if there is something new.
-    pub fn look(&mut self, library: &Library, now: Instant) -> bool {
+    pub fn look(&mut self, library: &Library, ear: &mut Ear, now: Instant) -> bool {
         // Without /proc nothing is seen, and the report says so.
         let processes = self.family.members(now).unwrap_or_default();
+        // Whatever is gone now has said its farewell before.
+        ear.drain().into_iter().for_each(|farewell| self.hear(farewell, library));
         let alive: HashSet<_> = processes.iter().copied().collect();
         let gone: Vec<_> =
             self.watched.keys().filter(|known| !alive.contains(known)).copied().collect();
@@ -112,34 +114,27 @@ impl Witness {
         has_news
     }
 
-    /// What a process says at its end, of which perhaps nothing was seen.
+    /// What a process says at its end, of which perhaps nothing was seen. The next look finds it gone.
     pub fn hear(&mut self, farewell: Farewell, library: &Library) {
         let seen = self.watched.keys().find(|process| process.pid == farewell.pid).copied();
-        let process = seen.unwrap_or_else(|| Process::unseen(farewell.pid));
-        let mut watched = self.watched.remove(&process).unwrap_or_default();
-        if watched.program != farewell.program {
-            // It was seen as another program, or not at all.
-            let program = farewell.program.clone();
-            self.ended.extend(seen.map(|seen| (seen, std::mem::take(&mut watched))));
-            watched = Watched {
-                program,
-                command: quoted_line(&farewell.arguments),
-                ..Watched::default()
-            };
+        let process = seen.unwrap_or_else(|| Process::heard_of(farewell.pid, &farewell.program));
+        if self.watched.get(&process).is_some_and(|known| known.program != farewell.program) {
+            self.end(process);
         }
+        let program = farewell.program.clone();
+        self.expected.take_if(|expected| expected.program == program);
+        let watched = self.watched.entry(process).or_insert_with(|| Watched {
+            program,
+            command: quoted_line(&farewell.arguments),
+            ..Watched::default()
+        });
         watched.has_library = true;
         watched.through.extend(farewell.databases);
         for path in [farewell.program].into_iter().chain(farewell.libraries) {
-            let is_known = watched.files.iter().any(|(known, _)| *known == path);
-            if path.is_absolute() && path != library.path && !is_known {
-                let id = self.contents.open(&path).ok();
-                watched.files.push((path, id));
+            if path.is_absolute() && path != library.path {
+                watched.add(&path, &path, &mut self.contents);
             }
         }
-        if self.expected.as_ref().is_some_and(|expected| expected.program == watched.program) {
-            self.expected = None;
-        }
-        self.ended.push((process, watched));
     }
 
     /// Tells what is still in doubt.
@@ -185,9 +180,7 @@ impl Witness {
         if has_news {
             watched.note(process, mappings, &mut self.contents, library);
         }
-        if self.expected.as_ref().is_some_and(|expected| expected.program == watched.program) {
-            self.expected = None;
-        }
+        self.expected.take_if(|expected| expected.program == watched.program);
         self.judge(process, &mut watched, databases, now);
         self.watched.insert(process, watched);
         has_news
@@ -329,13 +322,19 @@ impl Watched {
         contents: &mut Contents,
         library: &Library,
     ) {
-        let programs = mappings.programs.iter().filter(|mapped| mapped.path != library.path);
-        self.files = programs
-            .map(|mapped| (mapped.path.clone(), contents.open(&process.openable(mapped)).ok()))
-            .collect();
+        for mapped in mappings.programs.iter().filter(|mapped| mapped.path != library.path) {
+            self.add(&mapped.path, &process.openable(mapped), contents);
+        }
         self.has_library = mappings.programs.iter().any(|mapped| mapped.path == library.path);
         self.obstacle = (!self.has_library).then(|| Obstacle::of_process(process, library));
         self.mappings = mappings;
+    }
+
+    /// What was loaded once stays: it may have been used.
+    fn add(&mut self, path: &Path, openable: &Path, contents: &mut Contents) {
+        if !self.files.iter().any(|(known, _)| known == path) {
+            self.files.push((path.to_owned(), contents.open(openable).ok()));
+        }
     }
 
     /// What has been seen, as soon as all files are read.
