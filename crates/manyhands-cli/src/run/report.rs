@@ -34,7 +34,11 @@ impl Report {
         if let Some(finding) = without {
             let carrier = finding.carrier.map(|carrier| carrier.path.display().to_string());
             let place = carrier.unwrap_or_else(|| "SQLite of unknown place".into());
-            let doubt = if finding.certainty == Certainty::Inside { ", if it used it" } else { "" };
+            let doubt = match finding.certainty {
+                Certainty::Open | Certainty::Loaded => "",
+                Certainty::Inside => ", if it used it",
+                Certainty::Unseen => ", if it used any",
+            };
             self.without.push(format!("{pid}  {command}  ({place}{doubt})"));
         }
     }

@@ -37,6 +37,8 @@ pub struct Witness {
     watched: HashMap<Process, Watched>,
     /// Processes that have ended while what they had mapped was still to be read.
     ended: Vec<(Process, Watched)>,
+    /// Processes that do not let us look.
+    unseen: HashSet<Process>,
     told: HashMap<(PathBuf, Option<PathBuf>), Certainty>,
     /// The program that is about to start. It is told at the end, unless its process was seen.
     expected: Option<Watched>,
@@ -70,6 +72,7 @@ impl Witness {
             contents: Contents::default(),
             watched: HashMap::new(),
             ended: Vec::new(),
+            unseen: HashSet::new(),
             told: HashMap::new(),
             expected: None,
             report: Report::default(),
@@ -172,11 +175,10 @@ impl Witness {
         }
         let has_news = self.watched.get(&process).is_none_or(|known| known.mappings != mappings);
         let databases = self.databases(files, &mappings);
-        let mut watched = self.watched.remove(&process).unwrap_or_else(|| Watched {
-            program,
-            command: process.command_line(),
-            ..Watched::default()
-        });
+        let mut watched = self
+            .watched
+            .remove(&process)
+            .unwrap_or_else(|| Watched { program, ..Watched::default() });
         if has_news {
             watched.note(process, mappings, &mut self.contents, library);
         }
@@ -241,6 +243,9 @@ impl Witness {
             obstacle: Some(Obstacle::SpecialRights),
         };
         self.tell(&program, &finding);
+        if self.unseen.insert(process) {
+            self.report.add(process.pid, finding.command.clone(), BTreeSet::new(), Some(finding));
+        }
     }
 
     /// Those of the open files that are databases which the user means.
@@ -328,6 +333,8 @@ impl Watched {
         self.has_library = mappings.programs.iter().any(|mapped| mapped.path == library.path);
         self.obstacle = (!self.has_library).then(|| Obstacle::of_process(process, library));
         self.mappings = mappings;
+        // A program that has just taken the place of another has none yet.
+        self.command = process.command_line();
     }
 
     /// What was loaded once stays: it may have been used.
