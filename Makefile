@@ -3,7 +3,10 @@
 
 # Programs that the tests and the demo run beside ours: the stock SQLite shell and its library,
 # setpriv (util-linux) to drop root, file systems for power cuts, strace for figures, a web server, a compiler for the fuzzer.
-PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++
+# objcopy (binutils) makes the drop-in library.
+PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++ binutils
+# Languages whose drivers write through the drop-in library.
+DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The benchmark, and what its peers need.
@@ -19,6 +22,8 @@ CAMPAIGN_PAGE = docs/reliability/campaign.md
 CAMPAIGN_SECONDS =
 # How long each fuzz target runs.
 FUZZ_SECONDS = 60
+# How long random calls of the C interface are compared.
+ORACLE_SECONDS = 30
 # Which commit is measured: it stands in each JSON line.
 export MANYHANDS_COMMIT := $(or $(MANYHANDS_COMMIT),$(shell git rev-parse --short HEAD 2>/dev/null))
 # Processes of the two storms of `make bench`. The targets are about 1000, which take six minutes more.
@@ -47,11 +52,12 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench demo test test-models test-python suites wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python suites wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
+	@echo "make dropin    the library that takes the place of libsqlite3, in target/dropin"
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
@@ -98,14 +104,37 @@ peer-packages: setup
 	  fi; \
 	fi
 
+# SQLite's own C interface: a library for every language, and plain SQLite of the same version for its tests.
+dropin: setup
+	crates/manyhands-c/build.sh
+
 demo: build
 	@$(MANYHANDS) demo
 
-test: setup test-models
+test: setup test-models dropin
 	$(CARGO) test --locked --features manyhands/tokio
+	$(MAKE) test-dropin
 	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 4
 	$(MAKE) fuzz
 	$(MAKE) test-python
+
+driver-packages: setup
+	@$(call find-missing,$(DRIVER_PACKAGES)); \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
+	  else \
+	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
+	  fi; \
+	fi
+
+# Stories of the C interface, the same random calls on the library and on plain SQLite, and unmodified drivers.
+test-dropin: dropin driver-packages develop-python
+	crates/manyhands-c/tests/run.sh
+	$(CARGO) build --locked --release -p manyhands-c-oracle
+	target/release/capi-oracle --ours target/dropin/lib/libsqlite3.so.0 --stock target/dropin/stock/libsqlite3.so.0 --seed 1 \
+		--seconds $(ORACLE_SECONDS)
+	.venv/bin/python -m pytest -q crates/manyhands-c/drivers
 
 # The Python package, built into a virtual environment of the tree.
 develop-python: setup

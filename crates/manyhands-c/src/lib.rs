@@ -34,6 +34,7 @@ mod hooks;
 mod additions;
 mod settings;
 mod files;
+mod farewell;
 
 pub use additions::*;
 pub use bind::*;

@@ -12,6 +12,7 @@ use std::ptr;
 use manyhands::{Connection, Database, Error};
 
 use crate::execute::text16;
+use crate::farewell::note_opened;
 use crate::ffi;
 use crate::handle::Handle;
 use crate::options::{Options, is_chosen, parameter, path_of};
@@ -208,7 +209,10 @@ impl<'a> Place<'a> {
         let immediate_as_auto = options.begins_immediate_as_auto().map_err(Failure::Option)?;
         let opened = std::panic::catch_unwind(|| builder.open().and_then(|it| it.connect()));
         let opened = opened.map_err(|_| Failure::Panic)?;
-        Ok((opened.map_err(Failure::Engine)?, immediate_as_auto))
+        let connection = opened.map_err(Failure::Engine)?;
+        let path = if self.is_uri { path_of(self.name) } else { self.name.to_vec() };
+        note_opened(Path::new(OsStr::from_bytes(&path)));
+        Ok((connection, immediate_as_auto))
     }
 }
 

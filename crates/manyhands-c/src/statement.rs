@@ -188,7 +188,6 @@ c_api! {
     fn sqlite3_sql(statement: *mut ffi::sqlite3_stmt) -> *const c_char {
         // SAFETY: the caller has promised null or an open statement.
         match unsafe { Statement::of(statement) } {
-            Some(ours) if ours.is_legacy => ptr::null(),
             Some(ours) => ours.sql.as_ptr(),
             // SAFETY: SQLite's own statement, or null.
             None => unsafe { ffi::sqlite3_sql(statement) },
@@ -267,8 +266,6 @@ of_statement! {
     sqlite3_normalized_sql() -> *const c_char;
     sqlite3_stmt_isexplain() -> c_int;
     sqlite3_stmt_status(what: c_int, reset: c_int) -> c_int;
-    sqlite3_stmt_scanstatus(index: c_int, what: c_int, to: *mut c_void) -> c_int;
-    sqlite3_stmt_scanstatus_v2(index: c_int, what: c_int, flags: c_int, to: *mut c_void) -> c_int;
     sqlite3_expired() -> c_int;
     sqlite3_bind_parameter_count() -> c_int;
     sqlite3_bind_parameter_name(index: c_int) -> *const c_char;
@@ -287,13 +284,29 @@ of_statement! {
 }
 
 c_api! {
-    /// Makes a statement's scan figures zero.
-    fn sqlite3_stmt_scanstatus_reset(statement: *mut ffi::sqlite3_stmt) {
-        // SAFETY: the caller has promised null or an open statement.
-        let raw = unsafe { raw_of(statement) };
-        // SAFETY: SQLite's own statement, or null.
-        unsafe { ffi::sqlite3_stmt_scanstatus_reset(raw) };
+    /// A figure of a scan: none is there, since to gather them would cost each instruction of each statement a look.
+    fn sqlite3_stmt_scanstatus(
+        _statement: *mut ffi::sqlite3_stmt,
+        _index: c_int,
+        _what: c_int,
+        _to: *mut c_void,
+    ) -> c_int {
+        1
     }
+
+    /// The same.
+    fn sqlite3_stmt_scanstatus_v2(
+        _statement: *mut ffi::sqlite3_stmt,
+        _index: c_int,
+        _what: c_int,
+        _flags: c_int,
+        _to: *mut c_void,
+    ) -> c_int {
+        1
+    }
+
+    /// Makes a statement's scan figures zero.
+    fn sqlite3_stmt_scanstatus_reset(_statement: *mut ffi::sqlite3_stmt) {}
 }
 
 /// SQLite's own statement of one of either kind.
@@ -494,7 +507,7 @@ impl Handle {
             Err(code) if code & 0xff == ffi::SQLITE_ERROR => {
                 Err((code, self.compile_for_error(text, code)))
             }
-            Err(code) => Err((code, text.bytes.len())),
+            Err(code) => Err((code, first_statement(sql))),
         }
     }
 
@@ -537,6 +550,12 @@ impl Handle {
         let used = if tail.is_null() { 0 } else { tail as usize - start as usize };
         (raw, used.min(text.bytes.len()), code)
     }
+}
+
+/// The length of the first statement of a text that did not compile for what it means, or for a lock.
+fn first_statement(sql: &str) -> usize {
+    let ends = sql.match_indices(';').map(|(at, _)| at + 1);
+    ends.into_iter().find(|&end| manyhands::is_complete(&sql[..end])).unwrap_or(sql.len())
 }
 
 /// What is executed for a text that begins with BEGIN IMMEDIATE, where that is to be a plain BEGIN; and the length of what it stands

@@ -71,7 +71,13 @@ impl Statement {
             self.bind_again();
         }
         match started {
-            Ok(Started::ByDriver) => self.step_raw(handle),
+            Ok(Started::ByDriver) => {
+                if counts {
+                    // SQLite counts.
+                    handle.counted.take();
+                }
+                self.step_raw(handle)
+            }
             Ok(Started::Executed(execution)) => {
                 if counts {
                     *handle.counted.borrow_mut() = Some(execution.outcome);

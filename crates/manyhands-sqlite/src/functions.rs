@@ -49,6 +49,11 @@ impl SessionCounters {
         self.elsewhere.store(false, Ordering::Relaxed);
     }
 
+    /// True when the last statement that counted has run on the session's own connection.
+    pub fn has_run_here(&self) -> bool {
+        !self.elsewhere.load(Ordering::Relaxed)
+    }
+
     /// Rows changed by the session's last INSERT, UPDATE or DELETE, given the own connection's answers.
     ///
     /// While a statement runs here after one that ran elsewhere, the answer is that of the one before,

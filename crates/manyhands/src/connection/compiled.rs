@@ -19,8 +19,8 @@ use crate::connection::cursor::Execution;
 use crate::row::{Outcome, Tally};
 use crate::session::interrupt::GivesUp;
 use crate::statement::prepared::Prepared;
-use crate::statement::routing::is_nothing;
-use crate::statement::tables::TableSet;
+use crate::statement::routing::{Route, is_nothing};
+use crate::statement::tables::{TableSet, has_sequence};
 
 /// What became of a compiled statement.
 #[derive(Debug)]
@@ -98,6 +98,11 @@ impl Connection {
             // It reads nothing of the database.
             return Ok(Started::ByDriver);
         }
+        if self.is_sqlites_in_turn(&statement.prepared) {
+            self.note_written_in_turn(&statement.prepared);
+            return Ok(Started::ByDriver);
+        }
+        let prepared = &mut statement.prepared;
         if prepared.columns.is_empty() || !prepared.only_shows() {
             return self.execute_compiled(prepared, values).map(Started::Executed);
         }
@@ -111,6 +116,31 @@ impl Connection {
         let tally = Tally::new(0, self.sqlite().last_insert_rowid());
         let outcome = self.after_deferred(Outcome { rows: Vec::new(), tally });
         Ok(Started::Executed(Execution { columns, rows, outcome }))
+    }
+
+    /// True for a write of a transaction that has its turn, and SQLite's lock, where nothing is left for the engine to do: SQLite
+    /// executes it, and counts it.
+    fn is_sqlites_in_turn(&self, prepared: &Prepared) -> bool {
+        let facts = &prepared.facts;
+        matches!(prepared.route, Route::Request | Route::Turn)
+            && facts.changes_rows()
+            && !facts.schema
+            && !facts.silent
+            && !self.is_autocommit()
+            && self.optimistic.is_none()
+            && self.attached.is_empty()
+            && !self.reads_only
+            && self.file.as_ref().is_some_and(|file| self.turns.has(file.id()))
+            && self.sqlite().writes()
+            && self.session().counters.has_run_here()
+            && !has_sequence(&prepared.written)
+            && self.queue_for_ids(prepared).is_none()
+    }
+
+    fn note_written_in_turn(&mut self, prepared: &Prepared) {
+        let queue = self.file.as_ref().map(|file| file.queue());
+        self.path.note_write(queue.as_deref());
+        self.turns.note_written(prepared.touches_now().writes);
     }
 
     fn execute_compiled(

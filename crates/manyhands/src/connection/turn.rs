@@ -344,7 +344,7 @@ impl Connection {
     }
 
     /// The queue that gives new rowids, if the statement may need one.
-    fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
+    pub(crate) fn queue_for_ids(&self, prepared: &Prepared) -> Option<Arc<Queue>> {
         // Of the rewritten form the application's authorizer is not asked.
         if prepared.facts.left_out
             || prepared.written.is_empty()

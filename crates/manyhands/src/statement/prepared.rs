@@ -17,6 +17,7 @@ use crate::statement::infallible::Infallibility;
 use crate::statement::routing::{self, Applied, Compiled, Facts, Route};
 use crate::statement::rowid::{Again, Rewriting};
 use crate::statement::tables::{Touches, VirtualTables};
+use crate::statement::text::is_vacuum_into;
 
 /// A compiled statement, with what is known of it.
 #[derive(Debug)]
@@ -362,7 +363,7 @@ impl Compiler {
         let (statement, used) = compiled?;
         let Some(statement) = statement else { return Ok((None, used)) };
         let compiled = compiled_of(&statement);
-        facts.silent = !anything && !compiled.explain;
+        facts.silent = !anything && !compiled.explain && !is_vacuum_into(&sql[..used]);
         facts.reads_untold = routing::may_read_untold(&sql[..used]);
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
         let prepared = Box::new(Prepared {

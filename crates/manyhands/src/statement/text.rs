@@ -6,6 +6,14 @@ pub(crate) fn begins_as_a_write(sql: &str) -> bool {
     ["INSERT", "UPDATE", "DELETE", "REPLACE"].iter().any(|it| word.eq_ignore_ascii_case(it))
 }
 
+/// True for VACUUM INTO, with a schema or without, which reads the database and writes another file. Nothing is told of it when it is
+/// compiled.
+pub(crate) fn is_vacuum_into(sql: &str) -> bool {
+    let mut words = sql.split_ascii_whitespace();
+    let mut next_is = |word: &str| words.next().is_some_and(|it| it.eq_ignore_ascii_case(word));
+    next_is("VACUUM") && (next_is("INTO") || next_is("INTO"))
+}
+
 /// Whether there is nothing but white space, comments and empty statements.
 pub(crate) fn is_blank(sql: &str) -> bool {
     let mut rest = sql;
