@@ -207,3 +207,59 @@ fn variant(action: &Action) -> &'static str {
     let name = text.split([' ', '{', '(']).next().unwrap_or("").to_owned();
     name.leak()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Kind};
+
+    fn event(kind: Kind, what: &str, text: &str) -> Event {
+        Event { kind, what: what.into(), text: text.into() }
+    }
+
+    /// What stock SQLite shows for a write with hooks, of which each planted fault changes something.
+    fn seen() -> Vec<Event> {
+        vec![
+            event(Kind::Callback, "Preupdate of connection 0", "operation 18"),
+            event(Kind::Callback, "Update of connection 0", "operation 18"),
+            event(Kind::Destructor, "bound value", "destructor called"),
+            event(Kind::Code, "step", "SQLITE_DONE"),
+            event(Kind::Value, "column 0 as Int64", "3"),
+            event(Kind::Message, "errmsg", "UNIQUE constraint failed: t.id"),
+        ]
+    }
+
+    /// An oracle that cannot find a fault proves nothing. What crashes or hangs is found by the parent process.
+    #[test]
+    fn each_planted_fault_is_a_difference() {
+        for (name, plant) in Plant::ALL {
+            if matches!(plant, Plant::Crash | Plant::Hang) {
+                continue;
+            }
+            let verdict = compare(0, "Step", &seen(), &plant.into_events(seen()));
+            assert!(matches!(verdict, Verdict::Differs(_)), "{name} is found");
+        }
+        assert!(matches!(compare(0, "Step", &seen(), &seen()), Verdict::Agreed));
+    }
+
+    /// Manyhands may succeed where stock SQLite is busy; the reverse is a finding.
+    #[test]
+    fn only_stock_may_be_busy() {
+        let busy = vec![event(Kind::Code, "step", "SQLITE_BUSY (517: extended 2)")];
+        let done = vec![event(Kind::Code, "step", "SQLITE_DONE")];
+        assert!(matches!(compare(0, "Step", &busy, &done), Verdict::WentOn));
+        assert!(matches!(compare(0, "Step", &done, &busy), Verdict::Differs(_)));
+        let locked = vec![event(Kind::Code, "step", "SQLITE_BUSY")];
+        assert!(matches!(compare(0, "Step", &busy, &locked), Verdict::Differs(_)));
+    }
+
+    /// A seed is a round: a replay command must show what was seen.
+    #[test]
+    fn a_seed_gives_the_same_actions() {
+        for seed in 0..50 {
+            let (one, two) = (crate::generate::round(seed), crate::generate::round(seed));
+            assert_eq!(format!("{one:?}"), format!("{two:?}"));
+            assert!(one.len() >= 12, "a round has something to compare");
+        }
+    }
+}
