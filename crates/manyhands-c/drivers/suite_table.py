@@ -18,6 +18,9 @@ import results
 from crowd import DROPIN, TREE, Words
 from sources import WORK, debian_source, go_source, link_folder, run
 
+INSIDE = Path(__file__).resolve().parent / "inside"
+RAILS_FILES = 40
+"""How many of ActiveRecord's files one process loads: each takes a second to begin."""
 UNITTEST = TREE / "bindings" / "python" / "suites" / "inside" / "suite_results.py"
 """Runs modules of unittest; writes the outcomes to the file SUITE_RESULTS."""
 
@@ -89,6 +92,18 @@ def ruby_pieces() -> Iterator[Piece]:
         yield Piece(test.name, ["ruby", "-Itest", str(test), "-v"], source)
 
 
+def rails_pieces() -> Iterator[Piece]:
+    """ActiveRecord at its files, by Debian's ruby-sqlite3. It takes the packages ruby-activerecord, ruby-mocha and ruby-builder."""
+    folder = debian_source("rails") / "activerecord"
+    words = ["ruby", "-W0", "-Itest", "-Ilib", "-I../activesupport/lib", "-I../activemodel/lib", str(INSIDE / "rails_tests.rb"), "-v", "--seed", "1"]
+    others = ("adapters/mysql", "adapters/postgresql")
+    files = [str(file.relative_to(folder)) for file in sorted(folder.glob("test/cases/**/*_test.rb"))]
+    files = [file for file in files if not any(other in file for other in others)]
+    for first in range(0, len(files), RAILS_FILES):
+        chunk = files[first : first + RAILS_FILES]
+        yield Piece(chunk[0], words, folder, {"ARCONN": "sqlite3", "SUITE_TESTS": " ".join(chunk)})
+
+
 def go_pieces() -> Iterator[Piece]:
     """The test program, built once: what preloads a library into it must not do so into the compiler."""
     source = go_source()
@@ -106,5 +121,6 @@ def suites() -> list[Suite]:
         Suite("perl-dbd-sqlite", perl_pieces, results.read_tap),
         Suite("php", php_pieces, results.read_phpt),
         Suite("ruby-sqlite3", ruby_pieces, results.read_minitest),
+        Suite("rails-activerecord", rails_pieces, results.read_minitest),
         Suite("go-mattn", go_pieces, results.read_go),
     ]

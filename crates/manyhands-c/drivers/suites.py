@@ -2,8 +2,8 @@
 
     python crates/manyhands-c/drivers/suites.py [NAMES] [--again] [--stored] [--in-memory] [--json FILE]
 
-Every suite is run as it is, and once more with its databases in memory as files (`inside/witness.c`), which tests more of what writes. A suite is *kept* when
-every test that passes with plain SQLite passes with manyhands, and when every connection has been opened by the library that was to be tested.
+Every suite is run as it is, and once more with every database as a file in WAL mode, those in memory too (`inside/witness.c`). A suite is *kept*
+when every test that passes with plain SQLite passes with manyhands, and when every connection has been opened by the library that was to be tested.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="suites whose name begins so; all by default")
     parser.add_argument("--again", action="store_true", help="run the stock half too if its results are there")
     parser.add_argument("--stored", action="store_true", help="run nothing: compare what the last runs left")
-    parser.add_argument("--in-memory", action="store_true", help="leave out the runs whose databases in memory are files")
+    parser.add_argument("--as-is", action="store_true", help="leave out the runs with every database as a file in WAL mode")
     parser.add_argument("--json", type=Path, help="write the table's figures to this file")
     options = parser.parse_args()
     rows = []
     for suite in suites():
         if options.names and not any(suite.name.startswith(name) for name in options.names):
             continue
-        for on_files in (False,) if options.in_memory else (False, True):
-            name = suite.name + ("-on-files" if on_files else "")
+        for in_wal in (False,) if options.as_is else (False, True):
+            name = suite.name + ("-in-wal" if in_wal else "")
             try:
                 if not options.stored:
-                    run_halves(suite, name, on_files, options.again)
+                    run_halves(suite, name, in_wal, options.again)
                 rows.append(compare(name))
             except (Unavailable, FileNotFoundError) as error:
                 rows.append({"suite": name, "kept": False, "unavailable": str(error)})
@@ -55,19 +55,19 @@ def main() -> int:
     return 0 if all(row["kept"] for row in rows) else 1
 
 
-def run_halves(suite: Suite, name: str, on_files: bool, again: bool) -> None:
+def run_halves(suite: Suite, name: str, in_wal: bool, again: bool) -> None:
     """Runs a suite with plain SQLite, unless that was done before, and with manyhands."""
     pieces = list(suite.pieces())
     for engine in ENGINES:
         if again or engine != "stock" or not results_of(name, engine).exists():
-            run_half(suite, name, pieces, engine, on_files)
+            run_half(suite, name, pieces, engine, in_wal)
 
 
 def results_of(name: str, engine: str) -> Path:
     return WORK / "results" / name / f"{engine}.json"
 
 
-def run_half(suite: Suite, name: str, pieces: list[Piece], engine: str, on_files: bool) -> None:
+def run_half(suite: Suite, name: str, pieces: list[Piece], engine: str, in_wal: bool) -> None:
     """Writes the outcomes beside the log."""
     file = results_of(name, engine)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def run_half(suite: Suite, name: str, pieces: list[Piece], engine: str, on_files
         "LD_PRELOAD": f"{build_witness()} {library(engine).resolve()}",
         "SUITE_CONNECTIONS": str(connections),
         "TMPDIR": str(files),
-        **({"SUITE_ON_FILES": str(files)} if on_files else {}),
+        **({"SUITE_IN_WAL": str(files)} if in_wal else {}),
     }
     tests: dict[str, str] = {}
     began = time.monotonic()
