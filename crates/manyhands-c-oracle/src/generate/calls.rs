@@ -2,8 +2,8 @@
 
 use super::{Generator, sql};
 use crate::action::{
-    Action, BLOBS, BlobPlace, Bound, CollationCall, Function, FunctionCall, Hook, Length, Lifetime,
-    PrepareCall, Reader, Setting, VALUES,
+    Action, BLOBS, BlobPlace, Bound, Callback, CollationCall, Function, FunctionCall, Hook, Length,
+    Lifetime, PrepareCall, Reader, Setting, VALUES,
 };
 use crate::random::Random;
 
@@ -196,7 +196,15 @@ impl Generator {
                 Action::Collation { connection, call, on }
             }
         };
+        let function = match &action {
+            Action::Function { function, .. } => Some(format!("{function:?}").to_lowercase()),
+            _ => None,
+        };
         self.actions.push(action);
+        if let Some(name) = function {
+            let sql = format!("SELECT {name}({}) FROM t WHERE id < 3", self.random.below(10));
+            self.actions.push(Action::Exec { connection, sql, callback: Callback::Rows });
+        }
     }
 
     pub fn blob(&mut self) {
