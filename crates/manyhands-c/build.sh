@@ -59,3 +59,5 @@ Libs.private: -lm -ldl -lpthread
 Cflags: -I\${includedir}
 PC
 echo "$out/lib/libmanyhands_sqlite3.so: SQLite $version, $(wc -l < "$work/ours") functions of ours"
+# For drivers that compile SQLite into themselves.
+python3 crates/manyhands-c/loader/generate.py
