@@ -151,7 +151,7 @@ fn result_name(code: c_int) -> String {
 
 /// VACUUM INTO draws the name of its schema by chance.
 fn without_chance(text: String) -> String {
-    const BEGINNING: &str = "\"vacuum_";
+    const BEGINNING: &str = "vacuum_";
     const DIGITS: usize = 16;
     let Some(place) = text.find(BEGINNING).map(|place| place + BEGINNING.len()) else {
         return text;

@@ -65,6 +65,10 @@ impl Player {
 
     pub fn explain(&self, statement: usize, mode: i32) {
         let Some(stmt) = self.stmt(statement) else { return };
+        // Stock SQLite compiles the statement again, and crashes where its connection is closed.
+        if self.statements[statement].is_some_and(|prepared| prepared.connection.is_none()) {
+            return;
+        }
         self.log.code("stmt_explain", call!(self.api, stmt_explain(stmt, mode)));
         self.log.value("stmt_isexplain", call!(self.api, stmt_isexplain(stmt)));
         self.log.value("column_count", call!(self.api, column_count(stmt)));
