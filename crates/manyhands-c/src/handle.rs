@@ -61,7 +61,7 @@ impl Handle {
         interrupts_mut(|it| it.insert(db as usize, interrupt));
         let handle = Box::into_raw(Box::new(Handle {
             db,
-            hooks: Hooks::new(connection.application_statements()),
+            hooks: Hooks::new(db, connection.application_statements()),
             connection: UnsafeCell::new(connection),
             depth: Cell::new(0),
             statements: RefCell::default(),

@@ -37,6 +37,7 @@ type ProgressHandler = Option<unsafe extern "C" fn(*mut c_void) -> c_int>;
 
 /// The hooks of a connection. SQLite has their addresses: they stay where they are until SQLite has others.
 pub(crate) struct Hooks {
+    db: *mut ffi::sqlite3,
     statements: ApplicationStatements,
     update: RefCell<Option<Box<Hook<UpdateHook>>>>,
     commit: RefCell<Option<Box<Hook<CommitHook>>>>,
@@ -53,6 +54,7 @@ struct Hook<F> {
     statements: ApplicationStatements,
     function: F,
     data: *mut c_void,
+    db: *mut ffi::sqlite3,
 }
 
 /// There is one of these at a time, as in SQLite.
@@ -62,8 +64,9 @@ enum AnyTrace {
 }
 
 impl Hooks {
-    pub(crate) fn new(statements: ApplicationStatements) -> Hooks {
+    pub(crate) fn new(db: *mut ffi::sqlite3, statements: ApplicationStatements) -> Hooks {
         Hooks {
+            db,
             statements,
             update: RefCell::default(),
             commit: RefCell::default(),
@@ -87,7 +90,7 @@ impl Hooks {
     }
 
     fn hook<F>(&self, function: F, data: *mut c_void) -> Box<Hook<F>> {
-        Box::new(Hook { statements: self.statements.clone(), function, data })
+        Box::new(Hook { statements: self.statements.clone(), function, data, db: self.db })
     }
 }
 
@@ -350,11 +353,30 @@ unsafe extern "C" fn trace_v2(
 ) -> c_int {
     // SAFETY: SQLite gives what it was given for this function.
     let hook = unsafe { Hook::<AnyTrace>::called(data) };
-    if let Some(Hook { function: AnyTrace::V2(Some(trace)), data, .. }) = hook {
+    if let Some(Hook { function: AnyTrace::V2(Some(trace)), data, db, .. }) = hook {
+        let about = if kind == ffi::SQLITE_TRACE_CLOSE as c_uint {
+            about
+        } else {
+            // SAFETY: the connection is open, and SQLite has its mutex.
+            unsafe { statement_of(*db, about) }
+        };
         // SAFETY: what the program has promised when it set the hook.
         unsafe { trace(kind, *data, about, more) };
     }
     0
+}
+
+/// The program's statement of one of SQLite's; that one, if it has none.
+///
+/// # Safety
+/// The connection is open, and its mutex is held.
+unsafe fn statement_of(db: *mut ffi::sqlite3, raw: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller has promised it.
+    let Some(handle) = (unsafe { Handle::of(db) }) else { return raw };
+    let open = handle.statements.borrow();
+    // SAFETY: what is open is alive.
+    let found = open.iter().rev().find(|it| unsafe { &***it }.raw.get().cast() == raw);
+    found.map_or(raw, |it| it.cast())
 }
 
 unsafe extern "C" fn trace_text(data: *mut c_void, text: *const c_char) {

@@ -1,13 +1,33 @@
 //! Switches and limits of a connection, and what a program keeps with it.
 
 use core::ffi::{c_char, c_int, c_void};
+use std::ffi::CString;
+use std::sync::OnceLock;
 
 use manyhands::{Limit, Setting};
 
 use crate::ffi::{self, Destructor};
 use crate::handle::Handle;
 
+/// What `manyhands shell` sets: SQLite's shell refuses a library of another version than its own, though it needs nothing of it that
+/// any later version has not.
+const SOURCE_ID: &str = "MANYHANDS_SOURCE_ID";
+
 c_api! {
+    /// SQLite's version to the second; the shell's own, for a shell that compares.
+    fn sqlite3_sourceid() -> *const c_char {
+        static ASKED_FOR: OnceLock<Option<CString>> = OnceLock::new();
+        let asked_for = ASKED_FOR.get_or_init(|| {
+            let text = std::env::var_os(SOURCE_ID)?;
+            CString::new(std::os::unix::ffi::OsStringExt::into_vec(text)).ok()
+        });
+        match asked_for {
+            Some(text) => text.as_ptr(),
+            // SAFETY: has no preconditions.
+            None => unsafe { ffi::sqlite3_sourceid() },
+        }
+    }
+
     /// Switches something of a connection on or off (<https://sqlite.org/c3ref/db_config.html>).
     ///
     /// SQLite's function takes any arguments after the second; no kind of setting has more than three words, and each of these is

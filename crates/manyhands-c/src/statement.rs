@@ -261,8 +261,22 @@ macro_rules! of_statement {
     };
 }
 
+c_api! {
+    /// The text of a statement with what is bound in the place of its parameters.
+    fn sqlite3_expanded_sql(statement: *mut ffi::sqlite3_stmt) -> *mut c_char {
+        // SAFETY: the caller has promised null or an open statement.
+        let ours = unsafe { Statement::of(statement) };
+        if let Some(ours) = ours.filter(|it| it.is_executed_by_another_text()) {
+            // SAFETY: a zero-terminated text, which is copied.
+            return unsafe { ffi::sqlite3_mprintf(c"%s".as_ptr(), ours.sql.as_ptr()) };
+        }
+        let raw = ours.map_or(statement, |it| it.raw.get());
+        // SAFETY: SQLite's own statement, or null.
+        unsafe { ffi::sqlite3_expanded_sql(raw) }
+    }
+}
+
 of_statement! {
-    sqlite3_expanded_sql() -> *mut c_char;
     sqlite3_normalized_sql() -> *const c_char;
     sqlite3_stmt_isexplain() -> c_int;
     sqlite3_stmt_status(what: c_int, reset: c_int) -> c_int;
@@ -343,6 +357,14 @@ impl Statement {
 
     pub(crate) fn enter(&self) -> Entered<'_> {
         self.handle().enter()
+    }
+
+    /// True where the engine executes something else in its place: it has no parameters then.
+    fn is_executed_by_another_text(&self) -> bool {
+        // SAFETY: the statement is open.
+        let text = unsafe { ffi::sqlite3_sql(self.raw.get()) };
+        // SAFETY: a zero-terminated text, or null, as long as the statement is open.
+        !text.is_null() && unsafe { CStr::from_ptr(text) } != self.sql.as_c_str()
     }
 
     /// True when `sqlite3_stmt_explain` has made it explain itself.

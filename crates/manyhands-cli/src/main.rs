@@ -4,6 +4,8 @@ mod exec;
 
 mod run;
 
+mod shell;
+
 mod demo;
 
 mod figure;
@@ -27,6 +29,8 @@ enum Command {
     Exec(exec::Arguments),
     /// Run any program that uses libsqlite3, with Manyhands in its place.
     Run(run::Arguments),
+    /// SQLite's own shell, with Manyhands in the place of its library.
+    Shell(shell::Arguments),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
     /// One process of the demo, which talks to it through stdin and stdout.
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match CommandLine::parse().command {
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Shell(arguments) => shell::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoWriter(arguments) => demo::writer::run(&arguments),
     };

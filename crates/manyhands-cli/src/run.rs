@@ -16,7 +16,7 @@ mod obstacle;
 
 mod way_out;
 
-mod carrier;
+pub mod carrier;
 
 mod process;
 
@@ -26,7 +26,7 @@ mod report;
 
 mod check;
 
-mod resolve;
+pub mod resolve;
 
 mod linked;
 
@@ -34,7 +34,7 @@ mod elf;
 
 mod choice;
 
-mod library;
+pub mod library;
 
 use std::{
     ffi::OsString,

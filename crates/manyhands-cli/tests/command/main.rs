@@ -10,6 +10,8 @@ mod run_through;
 
 mod run_check;
 
+mod shell;
+
 mod programs;
 
 mod running;
