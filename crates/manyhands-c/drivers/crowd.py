@@ -72,11 +72,15 @@ def build_c(compiler: str) -> Words:
 
 
 def build_go(go: str) -> Words:
-    """Links with the installed library, as the driver's tag libsqlite3 asks for; it takes Debian's libsqlite3-dev."""
+    """The driver's tag libsqlite3 links with a library that is there; whose it is does not matter, since another one is preloaded."""
     program = BUILT / "worker-go"
     BUILT.mkdir(parents=True, exist_ok=True)
-    subprocess.run([go, "build", "-tags", "libsqlite3", "-o", str(program), "."], cwd=PROGRAMS / "go", check=True)
+    subprocess.run([go, "build", "-tags", "libsqlite3", "-o", str(program), "."], cwd=PROGRAMS / "go", check=True, env={**os.environ, **go_flags()})
     return [str(program)]
+
+
+def go_flags() -> dict[str, str]:
+    return {"CGO_CFLAGS": f"-O1 -I{DROPIN / 'include'}", "CGO_LDFLAGS": f"-L{DROPIN / 'stock'}"}
 
 
 def build_node(node: str) -> Words:

@@ -53,7 +53,7 @@ def phpt_lines(output: str) -> Iterator[tuple[str, str]]:
 def read_minitest(title: str, output: str) -> Outcomes:
     """Ruby's minitest -v: ``TestClass#test_name = 0.00 s = .``."""
     kinds = {".": "passed", "S": "skipped"}
-    found = re.findall(r"^(\S+#\S+) = [\d.]+ s = (\S)", output, re.MULTILINE)
+    found = re.findall(r"^(.*?#.+) = [\d.]+ s = (\S)", output, re.MULTILINE)
     return collect((test, kinds.get(kind, "failed")) for test, kind in found)
 
 

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from crowd import DROPIN, PROGRAMS, TREE, Words
+from crowd import PROGRAMS, TREE, Words
 
 SUITES = TREE / ".suites"
 WORK = SUITES / "drivers"
@@ -85,14 +85,4 @@ def go_source() -> Path:
         cached = json.loads(run(["go", "mod", "download", "-json", "github.com/mattn/go-sqlite3"], PROGRAMS / "go"))["Dir"]
         shutil.copytree(cached, folder)
         run(["chmod", "-R", "u+w", str(folder)])
-    return folder
-
-
-def link_folder() -> Path:
-    """A folder with libsqlite3.so for the linker; whose it is does not matter, since another one is preloaded."""
-    folder = WORK / "link"
-    folder.mkdir(parents=True, exist_ok=True)
-    link = folder / "libsqlite3.so"
-    link.unlink(missing_ok=True)
-    link.symlink_to(DROPIN / "stock" / "libsqlite3.so.0")
     return folder

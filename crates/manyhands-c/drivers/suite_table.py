@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Optional
 
 import results
-from crowd import DROPIN, TREE, Words
-from sources import WORK, debian_source, go_source, link_folder, run
+from crowd import TREE, Words, go_flags
+from sources import WORK, debian_source, go_source, run
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 RAILS_FILES = 40
@@ -107,9 +107,8 @@ def rails_pieces() -> Iterator[Piece]:
 def go_pieces() -> Iterator[Piece]:
     """The test program, built once: what preloads a library into it must not do so into the compiler."""
     source = go_source()
-    flags = {"CGO_CFLAGS": f"-O1 -I{DROPIN / 'include'}", "CGO_LDFLAGS": f"-L{link_folder()}"}
     program = WORK / "go-sqlite3.test"
-    exported = [f"{name}={value}" for name, value in flags.items()]
+    exported = [f"{name}={value}" for name, value in go_flags().items()]
     run(["env", *exported, "go", "test", "-c", "-tags", "libsqlite3", "-o", str(program), "."], source)
     # test2json only translates what the program prints.
     yield Piece("go-sqlite3", ["go", "tool", "test2json", str(program), "-test.v", "-test.timeout=300s"], source)
