@@ -8,15 +8,15 @@ use super::carrier::Driver;
 const BY_PATH: [(&[&str], &str); 9] = [
     (
         &["better_sqlite3", "better-sqlite3"],
-        "npm rebuild better-sqlite3 --build-from-source --sqlite3=DIR (the folder with the sqlite3.c and sqlite3.h of Manyhands)",
+        "npm rebuild better-sqlite3 --build-from-source --sqlite3=DIR (the folder `loader` that `make dropin` writes; docs/languages.md)",
     ),
     (
         &["node_sqlite3", "node_modules/sqlite3/"],
-        "npm rebuild sqlite3 --build-from-source --sqlite=/usr (or another prefix with include/sqlite3.h and lib/libsqlite3.so)",
+        "npm rebuild sqlite3 --build-from-source --sqlite=/usr (or the folder that `make dropin` writes: include/sqlite3.h, lib/libsqlite3.so)",
     ),
     (
         &["sqlitejdbc", "sqlite-jdbc"],
-        "java -Dorg.sqlite.lib.path=DIR -Dorg.sqlite.lib.name=NAME, with a JNI library of the driver that is linked to libsqlite3.so.0",
+        "java -Dorg.sqlite.lib.path=DIR, with a libsqlitejdbc.so of the driver's sources and the loader (docs/languages.md)",
     ),
     (
         &["e_sqlite3"],
@@ -29,7 +29,7 @@ const BY_PATH: [(&[&str], &str); 9] = [
     (&["/apsw"], "pip install --no-binary apsw apsw, built against the system's libsqlite3"),
     (
         &["/pysqlite3"],
-        "import sqlite3 of a Python that is linked to libsqlite3.so.0, or: pip install manyhands, and: python -m manyhands run PROGRAM",
+        "pip install --no-binary pysqlite3 pysqlite3, which links it to the system's libsqlite3; or the sqlite3 of a Python that is linked to it",
     ),
     (&["/_sqlite3."], PYTHON),
     (
@@ -78,7 +78,7 @@ pub fn of(carrier: &Path, driver: Option<Driver>) -> &'static str {
             "none for this driver, which has no C in it: github.com/mattn/go-sqlite3, built with -tags libsqlite3"
         }
         Some(Driver::Rust) => known().unwrap_or(
-            "leave out the feature `bundled` of rusqlite or libsqlite3-sys (sqlx: the feature `sqlite-unbundled`), or [patch.crates-io] of libsqlite3-sys",
+            "build it with LIBSQLITE3_SYS_USE_PKG_CONFIG=1, which overrules the feature `bundled` (docs/languages.md)",
         ),
         None => known().unwrap_or(GENERAL),
     }
