@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "drivers"))
-from crowd import BUILT, DROPIN, PROGRAMS, Words, library, run_crowd  # noqa: E402
+from crowd import BUILT, DROPIN, PROGRAMS, Words, library, run_crowd
 
 HERE = Path(__file__).resolve().parent
 WORK = BUILT / "loader"

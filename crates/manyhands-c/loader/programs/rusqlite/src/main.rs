@@ -13,7 +13,8 @@ fn insert(database: &mut Connection, writer: &str, n: u64) -> Result<()> {
 
 fn read_then_write(database: &mut Connection) -> Result<()> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Deferred)?;
-    let count: i64 = transaction.query_row("SELECT n FROM counter WHERE id = 1", [], |row| row.get(0))?;
+    let count: i64 =
+        transaction.query_row("SELECT n FROM counter WHERE id = 1", [], |row| row.get(0))?;
     transaction.execute("UPDATE counter SET n = ?1 WHERE id = 1", [count + 1])?;
     transaction.commit()
 }
