@@ -15,7 +15,9 @@ Plays the same random calls of SQLite's C API on two libraries and compares what
   --seconds N    how long; without any of the three, 10 seconds
   --only N,N     only these actions of the round, as a failure names them
   --all          go on after a difference, and show each kind of difference once
-  --ignore TEXT  pass over differences with this text in the line that begins with first; may be repeated
+  --everything   also what is known to differ: the calls of SQLite before 3.3.9, and writes that are left before their last row
+  --known FILE   a file with such texts, one in a line; lines that begin with # say why
+  --ignore TEXT  a round ends, without a finding, at a difference with this text in the line that begins with first
   --plant KIND   a fault of our library: result-code, hook, order, message, value, destructor, crash, hang
   --coverage     which functions were never called
 ";
@@ -30,6 +32,7 @@ pub struct Arguments {
     pub only: Option<Vec<usize>>,
     pub all: bool,
     pub ignored: Vec<String>,
+    pub everything: bool,
     pub plant: Option<Plant>,
     pub coverage: bool,
 }
@@ -46,6 +49,7 @@ impl Arguments {
             only: None,
             all: false,
             ignored: Vec::new(),
+            everything: false,
             plant: None,
             coverage: false,
         };
@@ -63,6 +67,8 @@ impl Arguments {
                     let numbers: Result<_, String> = list.split(',').map(number).collect();
                     arguments.only = Some(numbers?);
                 }
+                "--known" => arguments.ignored.extend(known(&next()?)?),
+                "--everything" => arguments.everything = true,
                 "--ignore" => arguments.ignored.push(next()?),
                 "--all" => arguments.all = true,
                 "--coverage" => arguments.coverage = true,
@@ -83,4 +89,11 @@ impl Arguments {
 
 fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| format!("{text} is no number"))
+}
+
+/// The texts of a file of known differences.
+fn known(file: &str) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(str::to_owned).collect())
 }

@@ -112,7 +112,7 @@ fn is_over(arguments: &Arguments, setup: &Setup, rounds: u64, begun: Instant) ->
 }
 
 fn actions(arguments: &Arguments, seed: u64) -> Vec<action::Action> {
-    let actions = generate::round(seed);
+    let actions = generate::round(seed, arguments.everything);
     match &arguments.only {
         None => actions,
         Some(kept) => kept.iter().filter_map(|number| actions.get(*number).cloned()).collect(),
@@ -155,7 +155,7 @@ fn summarize(arguments: &Arguments, setup: &Setup, rounds: u64, begun: Instant) 
     let agreed = setup.shared.agreed.load(Ordering::Relaxed);
     let went_on = setup.shared.went_on.load(Ordering::Relaxed);
     println!(
-        "\n{rounds} rounds, {calls} calls, {:.0} calls/s; {agreed} plays agreed to the end, {went_on} ended where stock was busy",
+        "\n{rounds} rounds, {calls} calls, {:.0} calls/s; {agreed} plays agreed to the end, {went_on} ended where stock was busy, or at a known difference",
         calls as f64 / seconds,
     );
     if arguments.coverage {

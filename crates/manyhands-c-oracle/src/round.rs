@@ -16,7 +16,7 @@ use crate::player::Player;
 /// What came of a round.
 pub enum Verdict {
     Agreed,
-    /// Manyhands went on where stock SQLite says that the file is busy. What follows cannot be compared.
+    /// Manyhands went on where stock SQLite says that the file is busy, or they part in a known way. What follows cannot be compared.
     WentOn,
     Differs(Difference),
 }
@@ -97,7 +97,7 @@ impl Arena {
             Verdict::Differs(difference)
                 if self.ignored.iter().any(|text| difference.detail.contains(text)) =>
             {
-                Verdict::Agreed
+                Verdict::WentOn
             }
             verdict => verdict,
         }
@@ -257,7 +257,8 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_actions() {
         for seed in 0..50 {
-            let (one, two) = (crate::generate::round(seed), crate::generate::round(seed));
+            let (one, two) =
+                (crate::generate::round(seed, true), crate::generate::round(seed, true));
             assert_eq!(format!("{one:?}"), format!("{two:?}"));
             assert!(one.len() >= 12, "a round has something to compare");
         }

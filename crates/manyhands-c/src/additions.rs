@@ -124,8 +124,8 @@ c_api! {
         // SAFETY: the caller has promised what SQLite demands.
         let create =
             || unsafe { ffi::sqlite3_create_collation(db, name, encoding, data, compare) };
-        // SAFETY: the caller has promised null or an open connection.
-        unsafe { change(db, create) }
+        // SAFETY: the caller has promised null or an open connection, and a zero-terminated text.
+        unsafe { change_collation(db, name, create) }
     }
 
     /// The same, with its name in UTF-16.
@@ -156,8 +156,8 @@ c_api! {
         let create = || unsafe {
             ffi::sqlite3_create_collation_v2(db, name, encoding, data, compare, destructor)
         };
-        // SAFETY: the caller has promised null or an open connection.
-        unsafe { change(db, create) }
+        // SAFETY: the caller has promised null or an open connection, and a zero-terminated text.
+        unsafe { change_collation(db, name, create) }
     }
 
     /// Calls a function when a collation is missing, which may make it.
@@ -236,15 +236,15 @@ c_api! {
     fn sqlite3_enable_load_extension(db: *mut ffi::sqlite3, on: c_int) -> c_int {
         // SAFETY: the caller has promised what SQLite demands.
         let enable = || unsafe { ffi::sqlite3_enable_load_extension(db, on) };
-        if on == 0 {
-            // SAFETY: the caller has promised null or an open connection.
-            return match unsafe { Handle::entered(db) } {
-                Some(handle) => handle.change(false, enable),
-                None => enable(),
-            };
-        }
+        // What is loaded then changes the connection: by `sqlite3_load_extension`, or by SQL that names the function.
         // SAFETY: the caller has promised null or an open connection.
-        unsafe { change(db, enable) }
+        match unsafe { Handle::entered(db) } {
+            Some(handle) => {
+                handle.loads_by_sql.set(on != 0);
+                handle.change(false, enable)
+            }
+            None => enable(),
+        }
     }
 }
 
@@ -254,6 +254,25 @@ unsafe fn change(db: *mut ffi::sqlite3, change: impl FnOnce() -> c_int) -> c_int
     // SAFETY: the caller has promised it.
     match unsafe { Handle::entered(db) } {
         Some(handle) => handle.change(true, change),
+        None => change(),
+    }
+}
+
+/// # Safety
+/// `db` is null or open, `name` null or zero-terminated.
+unsafe fn change_collation(
+    db: *mut ffi::sqlite3,
+    name: *const c_char,
+    change: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: the caller has promised it.
+    let handle = unsafe { Handle::entered(db) };
+    match handle.filter(|it| !it.is_called_back() && !name.is_null()) {
+        Some(handle) => {
+            // SAFETY: the caller has promised it.
+            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+            handle.engine(|it| it.change_collation(&name, change)).unwrap_or_else(|code| code)
+        }
         None => change(),
     }
 }

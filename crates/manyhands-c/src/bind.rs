@@ -367,6 +367,7 @@ unsafe fn bind(
     if !ours.may_be_bound() {
         return entered.fail_with(ffi::SQLITE_MISUSE, None);
     }
+    ours.bind_again();
     let code = raw(ours.raw.get());
     if code == ffi::SQLITE_OK {
         ours.keep(index, value);
@@ -403,6 +404,7 @@ unsafe fn bind_ours(statement: *mut ffi::sqlite3_stmt, index: c_int, value: Valu
     if !ours.may_be_bound() {
         return entered.fail_with(ffi::SQLITE_MISUSE, None);
     }
+    ours.bind_again();
     let code = give(ours.raw.get(), true);
     if code == ffi::SQLITE_OK {
         ours.keep(index, value);

@@ -71,7 +71,7 @@ c_api! {
         handle.hooks.wal.replace(own.map(|it| Data(ptr::without_provenance_mut(it))));
         let sql = format!("PRAGMA wal_autocheckpoint={frames}");
         let set = handle.engine_quietly(|it| {
-            it.set_wal_hook(None::<fn(u32)>)?;
+            it.set_wal_hook(None::<fn(u32) -> i32>)?;
             it.as_own(|it| it.execute(&sql, ()))
         });
         set.map_or_else(|code| code, |_| ffi::SQLITE_OK)

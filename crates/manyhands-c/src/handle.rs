@@ -39,6 +39,8 @@ pub(crate) struct Handle {
     pub(crate) counted: RefCell<Option<Outcome>>,
     /// Result codes are extended ones.
     pub(crate) extended: Cell<bool>,
+    /// SQL may load extensions, which add to the connection what they like.
+    pub(crate) loads_by_sql: Cell<bool>,
     /// BEGIN IMMEDIATE is a plain BEGIN.
     pub(crate) immediate_as_auto: bool,
     /// How often the program's busy handler was called in this wait.
@@ -69,6 +71,7 @@ impl Handle {
             closes: Cell::new(false),
             counted: RefCell::default(),
             extended: Cell::new(false),
+            loads_by_sql: Cell::new(false),
             immediate_as_auto,
             busy_calls: Arc::default(),
             rows: Cell::new(ptr::null_mut()),
@@ -207,11 +210,12 @@ impl Handle {
     /// Makes an error the connection's last one, and gives its code.
     pub(crate) fn fail(&self, error: &Error) -> c_int {
         let code = error.nearest_code().map_or(ffi::SQLITE_ERROR, |it| it.0);
-        if code & 0xff == ffi::SQLITE_BUSY {
+        let own = error.sqlite_message();
+        if code & 0xff == ffi::SQLITE_BUSY && own.is_none_or(|it| it.contains("locked")) {
             // Programs compare with exactly this text, which is SQLite's.
             return self.fail_with(code, Some("database is locked"));
         }
-        let text = error.sqlite_message().map_or_else(|| error.to_string(), str::to_string);
+        let text = own.map_or_else(|| error.to_string(), str::to_string);
         self.fail_with(code, Some(&text))
     }
 

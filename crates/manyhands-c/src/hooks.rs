@@ -4,7 +4,7 @@
 //! connection that has one executes its writes itself, so each event happens here, and once.
 
 use core::cell::RefCell;
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ffi::CString;
 use std::ptr;
 
@@ -216,13 +216,16 @@ c_api! {
             move |frames: u32| {
                 let frames = c_int::try_from(frames).unwrap_or(c_int::MAX);
                 let db = connection.get().cast();
-                // What it answers would be the commit's result, which is known by then.
                 // SAFETY: what the program has promised when it set the hook.
-                unsafe { hook(given.get(), db, c"main".as_ptr(), frames) };
+                unsafe { hook(given.get(), db, c"main".as_ptr(), frames) }
             }
         });
         let next = hook.is_some().then_some(given);
-        let _ = handle.engine_quietly(|it| it.set_wal_hook(hook));
+        let _ = handle.engine_quietly(|it| {
+            // It takes the place of SQLite's own hook, which makes checkpoints.
+            it.as_own(|it| it.execute("PRAGMA wal_autocheckpoint=0", ()))?;
+            it.set_wal_hook(hook)
+        });
         handle.hooks.wal.replace(next).map_or(ptr::null_mut(), Data::get)
     }
 
@@ -376,6 +379,15 @@ unsafe fn statement_of(db: *mut ffi::sqlite3, raw: *mut c_void) -> *mut c_void {
     let open = handle.statements.borrow();
     // SAFETY: what is open is alive.
     let found = open.iter().rev().find(|it| unsafe { &***it }.raw.get().cast() == raw);
+    // One that the engine has just compiled again is known by its text.
+    let found = found.or_else(|| {
+        // SAFETY: the statement is being executed.
+        let text = unsafe { ffi::sqlite3_sql(raw.cast()) };
+        // SAFETY: a zero-terminated text, or null.
+        let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })?;
+        // SAFETY: what is open is alive.
+        open.iter().rev().find(|it| unsafe { &***it }.has_text(text))
+    });
     found.map_or(raw, |it| it.cast())
 }
 

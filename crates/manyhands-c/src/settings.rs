@@ -50,7 +50,7 @@ c_api! {
             } else if setting == Setting::LoadExtension {
                 // SAFETY: a switch and no place for the result.
                 let set = || unsafe { ffi::sqlite3_db_config(db, what, on, core::ptr::null_mut::<c_int>()) };
-                let code = handle.change(on > 0, set);
+                let code = handle.change(false, set);
                 if code == ffi::SQLITE_OK { Ok(on > 0) } else { Err(code) }
             } else {
                 handle.engine_quietly(|it| it.set_setting(setting, on > 0))

@@ -23,6 +23,8 @@ pub struct Statement {
     handle: *const Handle,
     /// What SQLite has compiled. It is another one when the engine had to compile it again.
     pub(crate) raw: Cell<*mut ffi::sqlite3_stmt>,
+    /// The values are still to be bound to that one.
+    pub(crate) is_unbound: Cell<bool>,
     /// `None` for a text that is not UTF-8, which only this connection can execute.
     pub(crate) compiled: RefCell<Option<CompiledStatement>>,
     sql: CString,
@@ -359,6 +361,10 @@ impl Statement {
         self.handle().enter()
     }
 
+    pub(crate) fn has_text(&self, text: &CStr) -> bool {
+        self.sql.as_c_str() == text
+    }
+
     /// True where the engine executes something else in its place: it has no parameters then.
     fn is_executed_by_another_text(&self) -> bool {
         // SAFETY: the statement is open.
@@ -444,9 +450,10 @@ impl Handle {
 
     /// Makes an error that was told before the connection's last one again.
     pub(crate) fn tell_again(&self, code: c_int, text: &CStr) -> c_int {
-        // SQLite has texts of its own for what is no error.
-        let is_error = !matches!(code, ffi::SQLITE_OK | ffi::SQLITE_ROW | ffi::SQLITE_DONE);
-        let text = if is_error { text.as_ptr() } else { ptr::null() };
+        // A text that is SQLite's own for the code it has without being given it.
+        // SAFETY: any code has a text.
+        let own = unsafe { CStr::from_ptr(ffi::sqlite3_errstr(code)) };
+        let text = if text == own { ptr::null() } else { text.as_ptr() };
         // SAFETY: the connection is open, the text zero-terminated or null.
         unsafe { ffi::sqlite3_set_errmsg(self.db, code, text) };
         self.code(code)
@@ -467,6 +474,7 @@ impl Handle {
             magic: MAGIC,
             handle: self,
             raw: Cell::new(raw),
+            is_unbound: Cell::new(false),
             compiled: RefCell::new(compiled),
             sql: CString::new(sql).unwrap_or_default(),
             values: RefCell::new(vec![Value::Null; parameters.unsigned_abs() as usize]),
@@ -503,6 +511,9 @@ impl Handle {
             if code != ffi::SQLITE_OK {
                 return Err((code, used));
             }
+        }
+        if self.loads_by_sql.get() && sql.to_ascii_lowercase().contains("load_extension") {
+            self.change(true, || ffi::SQLITE_OK);
         }
         let in_place = if self.immediate_as_auto { immediate_as_plain(sql) } else { None };
         let compiled = match in_place {
@@ -615,8 +626,10 @@ unsafe fn prepare(
         // SAFETY: the caller has promised what SQLite demands.
         return unsafe { ffi::sqlite3_prepare_v3(db, sql, bytes, flags, statement, tail) };
     };
+    // SAFETY: the caller has promised a text of this length, or a zero-terminated one, and an open connection.
+    let text = unsafe { first_of_long(&handle, sql, bytes) };
     // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
-    let text = unsafe { utf8_of(sql, bytes) };
+    let text = text.unwrap_or_else(|| unsafe { utf8_of(sql, bytes) });
     let compiled = handle.compile(&Text { bytes: text, flags, is_legacy });
     let (prepared, used, code) = match compiled {
         Ok((prepared, used)) => (prepared, used, ffi::SQLITE_OK),
@@ -632,6 +645,33 @@ unsafe fn prepare(
     }
     code
 }
+
+/// Of a long text, a script of many statements perhaps, as much as its first statement is. SQLite reads no further, and each step of
+/// ours would read it to its end.
+///
+/// # Safety
+/// See `sqlite3_prepare_v3`.
+unsafe fn first_of_long<'a>(handle: &Handle, sql: *const c_char, bytes: c_int) -> Option<&'a [u8]> {
+    let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(LONG_BYTES);
+    // SAFETY: the caller has promised so many bytes, or a zero before their end.
+    if most < LONG_BYTES || unsafe { libc::strnlen(sql, most) } < most {
+        return None;
+    }
+    let (mut raw, mut tail) = (ptr::null_mut(), ptr::null());
+    // SAFETY: the caller has promised what SQLite demands.
+    let compile = || unsafe {
+        ffi::sqlite3_prepare_v3(handle.db, sql, bytes, 0, &raw mut raw, &raw mut tail)
+    };
+    let code = handle.nested(compile);
+    // SAFETY: just compiled, or null.
+    unsafe { ffi::sqlite3_finalize(raw) };
+    let length = (tail as usize).checked_sub(sql as usize).filter(|_| code == ffi::SQLITE_OK)?;
+    // SAFETY: SQLite has read so far.
+    Some(unsafe { core::slice::from_raw_parts(sql.cast(), length) })
+}
+
+/// A text of so many bytes is long.
+const LONG_BYTES: usize = 8192;
 
 /// # Safety
 /// See `sqlite3_prepare16_v3`.

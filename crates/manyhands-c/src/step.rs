@@ -68,10 +68,11 @@ impl Statement {
         let counts = statement.changes_rows();
         drop((compiled, values));
         if self.raw.replace(raw) != raw {
-            self.bind_again();
+            self.is_unbound.set(true);
         }
         match started {
             Ok(Started::ByDriver) => {
+                self.bind_again();
                 if counts {
                     // SQLite counts.
                     handle.counted.take();
@@ -79,6 +80,7 @@ impl Statement {
                 self.step_raw(handle)
             }
             Ok(Started::Executed(execution)) => {
+                self.bind_again();
                 if counts {
                     *handle.counted.borrow_mut() = Some(execution.outcome);
                 }
@@ -88,7 +90,13 @@ impl Statement {
                         .show_next(handle, Box::new(Rows { cursor, shown: RowBuffer::default() })),
                 }
             }
-            Err(code) => self.failed_step(handle, code),
+            Err(code) => {
+                if counts {
+                    // What a statement counts that has failed, or was refused, the engine knows.
+                    handle.counted.take();
+                }
+                self.failed_step(handle, code)
+            }
         }
     }
 
@@ -225,8 +233,11 @@ impl Statement {
         (unsafe { ffi::sqlite3_step(mirror) }) == ffi::SQLITE_ROW
     }
 
-    /// Binds what was bound to a statement that SQLite has compiled anew.
-    fn bind_again(&self) {
+    /// Binds what was bound, if the statement of SQLite's is another one since. That makes the connection's last error none.
+    pub(crate) fn bind_again(&self) {
+        if !self.is_unbound.replace(false) {
+            return;
+        }
         let raw = self.raw.get();
         for (place, value) in self.values.borrow().iter().enumerate() {
             let (index, stays) = (place as c_int + 1, ffi::SQLITE_STATIC());

@@ -93,8 +93,8 @@ int main(void) {
             wanted++;
         }
         OK(db, sqlite3_finalize(read));
-        CHECK(wanted > notes->acknowledged[writer] || (known[writer] && gaps[writer][known[writer] - 1] == wanted));
-        CHECK(wanted <= notes->begun[writer] + 1);
+        for (; gap < known[writer]; gap++) wanted += gaps[writer][gap] == wanted;
+        CHECK(wanted == notes->begun[writer] + 1);
         acknowledged += wanted;
     }
     CHECK(number(db, "SELECT (SELECT n FROM total) = (SELECT count(*) FROM row WHERE n % 3 = 0)") == 1);

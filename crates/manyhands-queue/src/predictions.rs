@@ -63,10 +63,15 @@ impl Queue {
     /// What a transaction that has come by `key` will do.
     pub fn predict(&self, key: u64) -> Prediction {
         let word = self.prediction(key);
-        match score_of(word.load(Ordering::Relaxed), key) {
+        let seen = word.load(Ordering::Relaxed);
+        match score_of(seen, key) {
+            // Of several that come at once one is the first.
             0 => {
-                word.store(tag_of(key) << 8 | FIRST, Ordering::Relaxed);
-                Prediction::First
+                let first = tag_of(key) << 8 | FIRST;
+                match word.compare_exchange(seen, first, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => Prediction::First,
+                    Err(_) => Prediction::Unknown,
+                }
             }
             FIRST => Prediction::Unknown,
             WRITES.. => Prediction::Writes,

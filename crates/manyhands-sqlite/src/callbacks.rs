@@ -30,7 +30,7 @@ pub enum Progress {
 pub(crate) type Authorizer = Box<dyn Fn(&Action<'_>) -> Verdict + Send>;
 pub(crate) type ProgressHandler = Box<dyn Fn() -> Progress + Send>;
 pub(crate) type BusyHandler = Box<dyn Fn(u32) -> Progress + Send>;
-pub(crate) type WalHook = Box<dyn Fn(u32) + Send>;
+pub(crate) type WalHook = Box<dyn Fn(u32) -> c_int + Send>;
 pub(crate) type Tracer = Box<dyn Fn(&Traced<'_>) + Send>;
 
 /// A statement that begins to run.
@@ -107,8 +107,9 @@ impl Connection {
     }
 
     /// Sets or unsets a closure that is told after each commit of the main database how many frames its WAL has. It
-    /// takes the place of SQLite's automatic checkpoint; attached databases keep theirs.
-    pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) + Send + 'static>) {
+    /// takes the place of SQLite's automatic checkpoint; attached databases keep theirs. It answers a result code, which the
+    /// statement tells that has committed: `SQLITE_OK`, or an error that does not undo the commit.
+    pub fn set_wal_hook(&self, hook: Option<impl Fn(u32) -> c_int + Send + 'static>) {
         let hook = hook.map(|it| Box::new(Box::new(it) as WalHook));
         let data = pointer(&hook);
         let callback = hook.is_some().then_some(wal as _);
@@ -255,6 +256,5 @@ pub(crate) unsafe extern "C" fn wal(
     }
     // SAFETY: SQLite passes what was registered together with this function: a closure of this type.
     let closure = unsafe { closure::<WalHook>(&data) };
-    let _ = catch_unwind(AssertUnwindSafe(|| closure(frames.unsigned_abs())));
-    ffi::SQLITE_OK
+    catch_unwind(AssertUnwindSafe(|| closure(frames.unsigned_abs()))).unwrap_or(ffi::SQLITE_OK)
 }

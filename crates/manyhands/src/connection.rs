@@ -485,5 +485,6 @@ pub(crate) fn fails_in_transaction(prepared: &Prepared) -> bool {
     let is_vacuum =
         || prepared.sql.trim_start().get(..6).is_some_and(|it| it.eq_ignore_ascii_case("VACUUM"));
     prepared.facts.transaction == Some(TransactionStatement::Begin)
+        || prepared.facts.copies
         || prepared.facts.silent && is_vacuum()
 }

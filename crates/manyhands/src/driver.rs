@@ -300,6 +300,12 @@ pub trait ConnectionExt: sealed::Sealed {
     /// See [`ConnectionExt::change_connection`].
     fn change_function<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error>;
 
+    /// The same for a collation: see [`Connection::create_collation`].
+    ///
+    /// # Errors
+    /// See [`ConnectionExt::change_connection`].
+    fn change_collation<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error>;
+
     /// The same for a hook that hears of changed rows, commits or rollbacks: each event happens once.
     ///
     /// # Errors
@@ -307,11 +313,14 @@ pub trait ConnectionExt: sealed::Sealed {
     fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error>;
 
     /// Calls `hook` with the number of frames in the WAL after each commit of this connection
-    /// (<https://sqlite.org/c3ref/wal_hook.html>), which executes its writes itself then.
+    /// (<https://sqlite.org/c3ref/wal_hook.html>), which executes its writes itself then. It answers a result code.
     ///
     /// # Errors
     /// See [`ConnectionExt::change_connection`].
-    fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error>;
+    fn set_wal_hook(
+        &mut self,
+        hook: Option<impl Fn(u32) -> i32 + Send + 'static>,
+    ) -> Result<(), Error>;
 
     /// Does something by statements that the application has not written: it is neither asked about them nor told of them.
     fn as_own<T>(&mut self, work: impl FnOnce(&mut Connection) -> T) -> T;
@@ -510,11 +519,18 @@ impl ConnectionExt for Connection {
         self.change_function_by(name, change)
     }
 
+    fn change_collation<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error> {
+        self.change_collation_by(name, change)
+    }
+
     fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error> {
         Connection::hear_changes(self, change)
     }
 
-    fn set_wal_hook(&mut self, hook: Option<impl Fn(u32) + Send + 'static>) -> Result<(), Error> {
+    fn set_wal_hook(
+        &mut self,
+        hook: Option<impl Fn(u32) -> i32 + Send + 'static>,
+    ) -> Result<(), Error> {
         Connection::set_wal_hook(self, hook)
     }
 

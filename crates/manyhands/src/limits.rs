@@ -166,6 +166,10 @@ pub(crate) const ASYNC_ROW_BYTES_MAX: usize = 1 << 18;
 
 /// Compiled statements that a connection keeps; the least recently used one goes first.
 pub(crate) const STATEMENTS_CACHED: usize = 128;
+/// A connection that limits its values to fewer bytes than this executes its writes itself.
+pub(crate) const LENGTH_LIMIT_KEPT_HERE: i32 = 100 << 20;
+/// A longer text, usually a script of which one statement after the other is compiled, is not looked for among the compiled ones.
+pub(crate) const TEXT_LOOKED_FOR_BYTES_MAX: usize = 2048;
 
 /// How many times the memory of a speculative transaction the rows may take that a cursor has not shown yet when its
 /// transaction writes or ends: no more than an application that read them all at once would need.

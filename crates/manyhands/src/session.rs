@@ -161,7 +161,10 @@ impl Session {
     /// Puts our hook in the place of SQLite's automatic checkpoint.
     pub(crate) fn take_over_checkpoints(&self) {
         let frames = Arc::clone(&self.frames);
-        self.sqlite.set_wal_hook(Some(move |count| frames.store(count, Ordering::Relaxed)));
+        self.sqlite.set_wal_hook(Some(move |count| {
+            frames.store(count, Ordering::Relaxed);
+            0
+        }));
     }
 
     /// Makes the session's figures those of a new connection.

@@ -286,8 +286,6 @@ fn pragma(random: &mut Random) -> String {
             "PRAGMA defer_foreign_keys = 1",
             "PRAGMA ignore_check_constraints = 1",
             "PRAGMA read_uncommitted = 1",
-            "PRAGMA count_changes = 1",
-            "PRAGMA count_changes = 0",
             "PRAGMA wal_autocheckpoint",
             "PRAGMA temp_store = 2",
             "PRAGMA locking_mode",

@@ -147,7 +147,10 @@ impl Connection {
         }
     }
 
-    fn compile_first(&mut self, sql: &str) -> Result<Option<(Box<Prepared>, usize)>, Error> {
+    pub(crate) fn compile_first(
+        &mut self,
+        sql: &str,
+    ) -> Result<Option<(Box<Prepared>, usize)>, Error> {
         let is_ours = is_begin_concurrent(sql);
         let (prepared, used) = self.compile(if is_ours { "BEGIN" } else { sql })?;
         let used = if is_ours { sql.len() } else { used };

@@ -16,6 +16,7 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::connection::compile::may_be_used_again;
 use crate::connection::cursor::Execution;
+use crate::limits;
 use crate::row::{Outcome, Tally};
 use crate::session::interrupt::GivesUp;
 use crate::statement::prepared::Prepared;
@@ -71,7 +72,13 @@ impl Connection {
         self.driver_steps = true;
         self.begin_operation()?;
         self.outlive_interrupt(sql);
-        let found = self.look_up_first(sql);
+        // An application that is asked is asked about each text that it compiles. And to look for a long one costs more than it brings.
+        let is_asked = self.session().compiler.hooks.asks_application();
+        let found = if is_asked || sql.len() > limits::TEXT_LOOKED_FOR_BYTES_MAX {
+            self.compile_first(sql)
+        } else {
+            self.look_up_first(sql)
+        };
         let found = found.inspect_err(|error| self.log_uncompiled(sql, &[], error))?;
         Ok(found.map(|(prepared, used)| (CompiledStatement { prepared }, &sql[used..])))
     }

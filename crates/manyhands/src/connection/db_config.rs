@@ -1,12 +1,14 @@
 //! Switches and limits of a connection.
 //!
-//! Other connections have the defaults. So a connection on which something was changed is connection-local: it executes its writes
-//! itself.
+//! Other connections have the defaults. A connection on which something was changed that matters when a write is executed is
+//! connection-local: it executes its writes itself. What matters only while a statement is compiled does not: each is compiled on its own
+//! connection first, and what that refuses goes nowhere.
 
 use manyhands_sqlite::{Limit, Setting};
 
 use crate::Error;
 use crate::connection::Connection;
+use crate::limits;
 
 impl Connection {
     /// The state of a switch.
@@ -27,7 +29,7 @@ impl Connection {
             self.session_settings.foreign_keys = now;
             self.after_change(false);
         } else {
-            self.after_change(now != before);
+            self.after_change(now != before && matters_elsewhere(setting));
         }
         Ok(now)
     }
@@ -45,7 +47,37 @@ impl Connection {
     pub fn set_limit(&mut self, limit: Limit, value: i32) -> Result<i32, Error> {
         self.before_change()?;
         let before = self.sqlite().set_limit(limit, value);
-        self.after_change(self.sqlite().limit(limit) != before);
+        let now = self.sqlite().limit(limit);
+        self.after_change(now != before && limits_elsewhere(limit, now));
         Ok(before)
+    }
+}
+
+/// Whether another connection could execute a write differently that this one has compiled.
+fn matters_elsewhere(setting: Setting) -> bool {
+    !matches!(
+        setting,
+        // What they forbid is found when a statement is compiled.
+        Setting::Defensive
+            | Setting::QuotedStringsDml
+            | Setting::QuotedStringsDdl
+            | Setting::Comments
+            // A statement that attaches, makes a table, or explains, never leaves its connection.
+            | Setting::AttachCreate
+            | Setting::AttachWrite
+            | Setting::LegacyAlterTable
+            | Setting::LegacyFileFormat
+            | Setting::ExplainTriggers
+            | Setting::ScanStatus
+    )
+}
+
+/// The same of a limit. Most are about the text and the program of a statement, and found when it is compiled.
+fn limits_elsewhere(limit: Limit, now: i32) -> bool {
+    match limit {
+        // What is longer does not travel; and no program sets it so high to have less refused.
+        Limit::Length => now < limits::LENGTH_LIMIT_KEPT_HERE,
+        Limit::LikePatternLength | Limit::TriggerDepth => true,
+        _ => false,
     }
 }

@@ -1,7 +1,8 @@
 //! Functions and collations of the application.
 //!
 //! Other connections do not have them. So the connection itself executes writes that call a function, in its own turn, and all of its
-//! writes once it has a collation, or a function that replaces a built-in one.
+//! writes once it has a function or collation that replaces a built-in one. What needs another collation nobody can tell before: a leader
+//! fails with "no such collation sequence", and the connection executes it itself.
 
 use core::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -126,7 +127,7 @@ impl Connection {
     }
 
     /// Makes a collation: an order of texts, which come as UTF-8. It must always order two texts the same
-    /// way. A connection that has one executes its writes itself.
+    /// way. This connection executes writes itself that need it, and all of its writes if it replaces a built-in one.
     ///
     /// An index that is ordered by it can be written only by connections that have it: others fail with
     /// "no such collation sequence".
@@ -185,8 +186,22 @@ impl Connection {
         let built_in = ["binary", "nocase", "rtrim"].contains(&&*name.to_ascii_lowercase());
         self.before_change_of(name, built_in)?;
         change(self.sqlite())?;
-        self.after_change(true);
+        self.after_change(built_in);
         Ok(())
+    }
+
+    /// The same as [`Connection::change_function_by`] for a collation.
+    pub(crate) fn change_collation_by<T>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        let mut done = None;
+        self.change_collation(name, |_| {
+            done = Some(change());
+            Ok(())
+        })?;
+        Ok(done.expect("it was called"))
     }
 
     /// The meaning of a name is about to change, or to be known.

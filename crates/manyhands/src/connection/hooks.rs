@@ -191,7 +191,7 @@ impl Connection {
     /// See [`ConnectionExt::set_wal_hook`](crate::driver::ConnectionExt::set_wal_hook).
     pub(crate) fn set_wal_hook(
         &mut self,
-        hook: Option<impl Fn(u32) + Send + 'static>,
+        hook: Option<impl Fn(u32) -> i32 + Send + 'static>,
     ) -> Result<(), Error> {
         self.before_change()?;
         let frames = Arc::clone(&self.session().frames);
@@ -199,9 +199,8 @@ impl Connection {
         let is_set = hook.is_some();
         self.sqlite().set_wal_hook(Some(move |count| {
             frames.store(count, Ordering::Relaxed);
-            if let Some(hook) = hook.as_ref().filter(|_| hooks.are_for_application()) {
-                hook(count);
-            }
+            let hook = hook.as_ref().filter(|_| hooks.are_for_application());
+            hook.map_or(0, |hook| hook(count))
         }));
         self.after_change(is_set);
         Ok(())

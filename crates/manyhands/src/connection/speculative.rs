@@ -472,15 +472,18 @@ pub(crate) fn is_begin_concurrent(sql: &str) -> bool {
     if sql.len() < "BEGIN CONCURRENT".len() {
         return false;
     }
-    let words: Vec<&str> = sql
-        .trim_end_matches(|it: char| it.is_whitespace() || it == ';')
-        .split_whitespace()
-        .collect();
     let is =
-        |index: usize, word: &str| words.get(index).is_some_and(|it| it.eq_ignore_ascii_case(word));
-    is(0, "BEGIN")
-        && is(1, "CONCURRENT")
-        && (words.len() == 2 || words.len() == 3 && is(2, "TRANSACTION"))
+        |found: Option<&str>, word: &str| found.is_some_and(|it| it.eq_ignore_ascii_case(word));
+    let mut words = sql.split_whitespace();
+    // A script may follow: no word of it is looked at in vain.
+    if !is(words.next(), "BEGIN") {
+        return false;
+    }
+    let mut words =
+        sql.trim_end_matches(|it: char| it.is_whitespace() || it == ';').split_whitespace().skip(1);
+    let (second, third) = (words.next(), words.next());
+    let ends = third.is_none() || is(third, "TRANSACTION") && words.next().is_none();
+    is(second, "CONCURRENT") && ends
 }
 
 #[cfg(test)]

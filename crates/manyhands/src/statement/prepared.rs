@@ -363,7 +363,8 @@ impl Compiler {
         let (statement, used) = compiled?;
         let Some(statement) = statement else { return Ok((None, used)) };
         let compiled = compiled_of(&statement);
-        facts.silent = !anything && !compiled.explain && !is_vacuum_into(&sql[..used]);
+        facts.copies = !compiled.read_only && is_vacuum_into(&sql[..used]);
+        facts.silent = !anything && !compiled.explain && !facts.copies;
         facts.reads_untold = routing::may_read_untold(&sql[..used]);
         let names: BTreeSet<&String> = facts.tables_read.union(&facts.tables_written).collect();
         let prepared = Box::new(Prepared {

@@ -88,6 +88,8 @@ pub(crate) struct Facts {
     /// The authorizer was told nothing. That is so for VACUUM, and for CREATE … IF NOT EXISTS and DROP … IF EXISTS where there is
     /// nothing to do: in another schema there may be something.
     pub(crate) silent: bool,
+    /// VACUUM INTO: it reads the database, and writes another file.
+    pub(crate) copies: bool,
     /// The application's authorizer has left something out.
     pub(crate) left_out: bool,
     /// It may read more than the authorizer was told: SQLite does not tell it of a column that USING or NATURAL compares.
@@ -208,7 +210,7 @@ pub(crate) enum Route {
 
 /// The route of a statement.
 pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
-    if compiled.explain || facts.attaches {
+    if compiled.explain || facts.attaches || facts.copies {
         return Route::Own;
     }
     if let Some((name, argument)) = &facts.pragma {
@@ -222,7 +224,7 @@ pub(crate) fn route(facts: &Facts, compiled: Compiled) -> Route {
         return Route::Turn;
     }
     if facts.temp_schema || facts.writes.iter().all(|schema| schema == "temp") {
-        // VACUUM INTO an expression.
+        // VACUUM, with a comment in the middle of its words.
         let touches_nothing = facts.writes.is_empty() && !facts.temp_schema;
         return if touches_nothing && !compiled.read_only { Route::Turn } else { Route::Own };
     }
@@ -247,7 +249,7 @@ pub(crate) enum InSpeculation {
 
 /// What becomes inside a speculative transaction of a statement whose route is `route`.
 pub(crate) fn in_speculation(facts: &Facts, route: &Route, compiled: Compiled) -> InSpeculation {
-    if compiled.explain || facts.attaches || matches!(route, Route::Refuse(_)) {
+    if compiled.explain || facts.attaches || facts.copies || matches!(route, Route::Refuse(_)) {
         return InSpeculation::Plain;
     }
     match (&facts.pragma, route) {
