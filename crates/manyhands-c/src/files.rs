@@ -91,13 +91,26 @@ c_api! {
         let open = || unsafe { ffi::sqlite3_blob_open(db, schema, table, column, rowid, flags, blob) };
         // SAFETY: the caller has promised null or an open connection.
         let Some(handle) = (unsafe { Handle::entered(db) }) else { return open() };
-        // What cannot even be read needs no turn, nor does what is not in a file that others write.
+        // What is not there needs no turn, nor does what is not in a file that others write.
         // SAFETY: the caller has promised a zero-terminated text, or null.
-        let is_temporary = unsafe { text_of(schema) }.is_some_and(|it| it.eq_ignore_ascii_case("temp"));
-        let writes = flags != 0 && !is_temporary && {
-            // SAFETY: the caller has promised what SQLite demands.
-            handle.nested(|| unsafe { can_read(db, schema, table, column, rowid) })
+        let is_temporary =
+            unsafe { text_of(schema) }.is_some_and(|it| it.eq_ignore_ascii_case("temp"));
+        let none = ptr::null_mut();
+        // SAFETY: the caller has promised zero-terminated texts, or null.
+        let is_there = || unsafe {
+            ffi::sqlite3_table_column_metadata(
+                db,
+                schema,
+                table,
+                column,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                none,
+                none,
+                none,
+            )
         };
+        let writes = flags != 0 && !is_temporary && handle.nested(is_there) == ffi::SQLITE_OK;
         let code = handle.touch(writes, open);
         if code == ffi::SQLITE_OK {
             // SAFETY: SQLite has put the blob there.
@@ -262,24 +275,6 @@ impl Handle {
         };
         done.unwrap_or_else(|code| code)
     }
-}
-
-/// # Safety
-/// See `sqlite3_blob_open`.
-unsafe fn can_read(
-    db: *mut ffi::sqlite3,
-    schema: *const c_char,
-    table: *const c_char,
-    column: *const c_char,
-    rowid: i64,
-) -> bool {
-    let mut blob = ptr::null_mut();
-    // SAFETY: the caller has promised it, and a place for the result.
-    let code =
-        unsafe { ffi::sqlite3_blob_open(db, schema, table, column, rowid, 0, &raw mut blob) };
-    // SAFETY: just opened, or null.
-    unsafe { ffi::sqlite3_blob_close(blob) };
-    code == ffi::SQLITE_OK
 }
 
 /// Whether others were in the way, the frames in the WAL, and those of them that are in the database.
