@@ -8,7 +8,7 @@ use super::carrier::Driver;
 const BY_PATH: [(&[&str], &str); 9] = [
     (
         &["better_sqlite3", "better-sqlite3"],
-        "npm rebuild better-sqlite3 --build-from-source --sqlite3=DIR (the folder `loader` that `make dropin` writes; docs/languages.md)",
+        "npm rebuild better-sqlite3 --build-from-source --sqlite3=DIR (the folder `loader` that `make dropin` writes; from version 13 on by node-gyp: docs/languages.md)",
     ),
     (
         &["node_sqlite3", "node_modules/sqlite3/"],
