@@ -53,12 +53,17 @@ c_api! {
         let data: *mut Table = &raw mut table;
         // SAFETY: an open connection, a zero-terminated text, a table for the callback.
         let code = unsafe { execute(&handle, sql, Some(add_row), data.cast()) };
-        let code = if table.is_uneven {
-            let text = "sqlite3_get_table() called with two or more incompatible queries";
-            handle.fail_with(ffi::SQLITE_ERROR, Some(text))
-        } else {
-            handle.code(code)
-        };
+        if table.is_uneven {
+            let code = handle.fail_with(ffi::SQLITE_ERROR, None);
+            let text = c"sqlite3_get_table() called with two or more incompatible queries";
+            // SAFETY: the caller's place for a message, or null.
+            unsafe { tell_text(text.as_ptr(), message) };
+            table.free();
+            // SAFETY: not null, as was looked at, and the caller's place for the result.
+            unsafe { *result = ptr::null_mut() };
+            return code;
+        }
+        let code = handle.code(code);
         // SAFETY: the caller's place for a message, or null.
         unsafe { tell(&handle, code, message) };
         let given = if code == ffi::SQLITE_OK { table.give() } else { Err(table) };
@@ -86,18 +91,27 @@ c_api! {
 /// # Safety
 /// `message` is null, or a place for a text.
 unsafe fn tell(handle: &Handle, code: c_int, message: *mut *mut c_char) {
+    // SAFETY: the connection is open.
+    let last = unsafe { ffi::sqlite3_errmsg(handle.db) };
+    let text = if code == ffi::SQLITE_OK { ptr::null() } else { last };
+    // SAFETY: the caller has promised it, and the text is zero-terminated or null.
+    unsafe { tell_text(text, message) };
+}
+
+/// # Safety
+/// `text` is zero-terminated or null, `message` null or a place for a text.
+unsafe fn tell_text(text: *const c_char, message: *mut *mut c_char) {
     if message.is_null() {
         return;
     }
-    let mut text = ptr::null_mut();
-    if code != ffi::SQLITE_OK {
-        // SAFETY: the connection is open.
-        let last = unsafe { ffi::sqlite3_errmsg(handle.db) };
-        // SAFETY: a zero-terminated text, which is copied at once.
-        text = unsafe { ffi::sqlite3_mprintf(c"%s".as_ptr(), last) };
-    }
+    let copy = if text.is_null() {
+        ptr::null_mut()
+    } else {
+        // SAFETY: a zero-terminated text, which is copied.
+        unsafe { ffi::sqlite3_mprintf(c"%s".as_ptr(), text) }
+    };
     // SAFETY: the caller has promised it.
-    unsafe { *message = text };
+    unsafe { *message = copy };
 }
 
 /// # Safety

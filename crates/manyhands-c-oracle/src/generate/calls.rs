@@ -225,7 +225,7 @@ impl Generator {
             let rowid = self.random.among(&[1, 2, 3, 4, 7, 99]);
             let (connection, write) = (self.connection(), self.random.chance(60));
             // Only the turn tells that the column cannot be written, and the transaction keeps it.
-            let write = write && !matches!(place, BlobPlace::Indexed);
+            let write = write && !matches!(place, BlobPlace::Indexed | BlobPlace::WithoutRowid);
             self.actions.push(Action::BlobOpen { blob, connection, place, rowid, write });
         }
         for _ in 0..self.random.between(1, 3) {

@@ -59,7 +59,7 @@ impl Connection {
                 format!("SELECT {timeout_ms} AS timeout")
             }
             // Without a queue SQLite checkpoints, and answers.
-            Some("wal_autocheckpoint") if self.file.is_some() => {
+            Some("wal_autocheckpoint") if self.file.is_some() || self.driver_steps => {
                 format!("SELECT {} AS wal_autocheckpoint", self.own_answers.checkpoint_pages)
             }
             _ => return Ok(prepared),
