@@ -52,13 +52,14 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python suites wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python suites suites-dropin wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make dropin    the library that takes the place of libsqlite3, in target/dropin"
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
+	@echo "make suites-dropin  test suites of drivers in other languages, on the drop-in library: an hour"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
@@ -134,7 +135,7 @@ test-dropin: dropin driver-packages develop-python
 	$(CARGO) build --locked --release -p manyhands-c-oracle
 	target/release/capi-oracle --ours target/dropin/lib/libsqlite3.so.0 --stock target/dropin/stock/libsqlite3.so.0 --seed 1 \
 		--rounds $(ORACLE_ROUNDS) --known crates/manyhands-c-oracle/known_differences.txt
-	.venv/bin/python -m pytest -q crates/manyhands-c/drivers
+	.venv/bin/python -m pytest -q crates/manyhands-c/drivers crates/manyhands-c/loader
 
 # The Python package, built into a virtual environment of the tree.
 develop-python: setup
@@ -159,6 +160,11 @@ check-python: develop-python
 # What others test: fetched into .suites, run with stock SQLite and with manyhands. SUITES="django aiosqlite" chooses.
 suites: setup
 	cd bindings/python/suites && python3 run.py $(SUITES)
+
+# The test suites of drivers in other languages, beside plain SQLite; and the recipes of docs/languages.md that fetch something.
+suites-dropin: dropin driver-packages develop-python
+	cd crates/manyhands-c/drivers && ../../../.venv/bin/python suites.py
+	MANYHANDS_RECIPES=all .venv/bin/python -m pytest -q crates/manyhands-c/loader
 
 # One wheel for every CPython from 3.9 on, in target/wheels.
 wheel: setup
@@ -277,7 +283,7 @@ check-bench: peer-packages
 # Python's part of the measurements and campaigns: lints, types, tests.
 check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability crates/manyhands-c
 	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
 	cd bench/report && ../../.venv/bin/python -m pytest -q . ../test_shapes.py
 

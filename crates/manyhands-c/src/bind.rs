@@ -18,29 +18,37 @@ const TRANSIENT: usize = usize::MAX;
 c_api! {
     /// Binds NULL.
     fn sqlite3_bind_null(statement: *mut ffi::sqlite3_stmt, index: c_int) -> c_int {
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, Value::Null, |raw| ffi::sqlite3_bind_null(raw, index)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_null(raw, index) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, Value::Null, bound) }
     }
 
     /// Binds an integer.
     fn sqlite3_bind_int(statement: *mut ffi::sqlite3_stmt, index: c_int, value: c_int) -> c_int {
         let kept = Value::Integer(value.into());
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_int(raw, index, value)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_int(raw, index, value) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds an integer.
     fn sqlite3_bind_int64(statement: *mut ffi::sqlite3_stmt, index: c_int, value: i64) -> c_int {
         let kept = Value::Integer(value);
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_int64(raw, index, value)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_int64(raw, index, value) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds a floating-point number; one that is none is NULL.
     fn sqlite3_bind_double(statement: *mut ffi::sqlite3_stmt, index: c_int, value: f64) -> c_int {
         let kept = if value.is_nan() { Value::Null } else { Value::Real(value) };
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_double(raw, index, value)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_double(raw, index, value) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds a text of so many bytes, or a zero-terminated one.
@@ -76,12 +84,10 @@ c_api! {
             Value::from(String::from_utf16_lossy(&unsafe { units16(text, bytes) }))
         };
         let given = Given { pointer: text, destructor };
-        // SAFETY: the caller has promised what SQLite demands.
-        unsafe {
-            given.bind(statement, index, kept, |raw| {
-                ffi::sqlite3_bind_text16(raw, index, text, bytes, destructor)
-            })
-        }
+        // SAFETY: what the caller has promised.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_text16(raw, index, text, bytes, destructor) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { given.bind(statement, index, kept, bound) }
     }
 
     /// Binds a text of so many bytes in this encoding.
@@ -126,12 +132,10 @@ c_api! {
     ) -> c_int {
         let Ok(length) = u64::try_from(bytes) else {
             let given = Given { pointer: blob, destructor };
-            // SAFETY: the caller has promised what SQLite demands; SQLite refuses this length.
-            return unsafe {
-                given.bind(statement, index, Value::Null, |raw| {
-                    ffi::sqlite3_bind_blob(raw, index, blob, bytes, destructor)
-                })
-            };
+            // SAFETY: what the caller has promised; SQLite refuses this length.
+            let bound = |raw| unsafe { ffi::sqlite3_bind_blob(raw, index, blob, bytes, destructor) };
+            // SAFETY: the caller has promised null or an open statement.
+            return unsafe { given.bind(statement, index, Value::Null, bound) };
         };
         // SAFETY: the caller has promised the same of the same arguments.
         unsafe { sqlite3_bind_blob64(statement, index, blob, length, destructor) }
@@ -163,8 +167,10 @@ c_api! {
     /// Binds a BLOB of so many zeros.
     fn sqlite3_bind_zeroblob(statement: *mut ffi::sqlite3_stmt, index: c_int, bytes: c_int) -> c_int {
         let kept = Value::Blob(vec![0; usize::try_from(bytes).unwrap_or(0)]);
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_zeroblob(raw, index, bytes)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_zeroblob(raw, index, bytes) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds a BLOB of so many zeros.
@@ -180,8 +186,10 @@ c_api! {
             return unsafe { ffi::sqlite3_bind_zeroblob64(ours.raw.get(), index, bytes) };
         };
         let kept = Value::Blob(vec![0; length]);
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_zeroblob64(raw, index, bytes)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_zeroblob64(raw, index, bytes) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds a value that SQLite has given.
@@ -192,8 +200,10 @@ c_api! {
     ) -> c_int {
         // SAFETY: the caller has promised a value.
         let kept = unsafe { copy(value.cast_mut()) };
-        // SAFETY: the caller has promised null or an open statement; SQLite's own one is given on.
-        unsafe { bind(statement, index, kept, |raw| ffi::sqlite3_bind_value(raw, index, value)) }
+        // SAFETY: what the caller has promised of its statement.
+        let bound = |raw| unsafe { ffi::sqlite3_bind_value(raw, index, value) };
+        // SAFETY: the caller has promised null or an open statement.
+        unsafe { bind(statement, index, kept, bound) }
     }
 
     /// Binds a pointer, which is NULL to SQL and something else to who knows its type.
@@ -205,12 +215,12 @@ c_api! {
         destructor: Destructor,
     ) -> c_int {
         let given = Given { pointer, destructor };
-        // SAFETY: the caller has promised what SQLite demands.
-        let code = unsafe {
-            given.bind_and_keep(statement, index, Value::Null, |raw, destructor| {
-                ffi::sqlite3_bind_pointer(raw, index, pointer, kind, destructor)
-            })
+        let bound = |raw, destructor| {
+            // SAFETY: what the caller has promised.
+            unsafe { ffi::sqlite3_bind_pointer(raw, index, pointer, kind, destructor) }
         };
+        // SAFETY: the caller has promised null or an open statement.
+        let code = unsafe { given.bind_and_keep(statement, index, Value::Null, bound) };
         // SAFETY: the caller has promised null or an open statement.
         if let Some(ours) = unsafe { Statement::of(statement) }.filter(|_| code == ffi::SQLITE_OK) {
             ours.has_pointers.set(true);

@@ -207,6 +207,10 @@ struct Table {
     is_uneven: bool,
 }
 
+/// `execute` calls it for each row.
+///
+/// # Safety
+/// The first argument is the address of a [`Table`] that nobody else uses during the call; so many texts, or nulls, are there.
 unsafe extern "C" fn add_row(
     table: *mut c_void,
     count: c_int,
@@ -220,10 +224,10 @@ unsafe extern "C" fn add_row(
     let add = |table: &mut Table, from: *mut *mut c_char| {
         // SAFETY: so many texts are there, as `execute` has them.
         for &text in unsafe { slice::from_raw_parts(from, columns) } {
-            // SAFETY: a zero-terminated text or null, which is copied.
             let copy = if text.is_null() {
                 text
             } else {
+                // SAFETY: a zero-terminated text, which is copied.
                 unsafe { ffi::sqlite3_mprintf(c"%s".as_ptr(), text) }
             };
             table.texts.push(copy);
@@ -293,14 +297,25 @@ pub(crate) unsafe fn bytes16(text: *const c_void, bytes: c_int) -> Vec<u16> {
     let start: *const u16 = text.cast();
     let mut units = Vec::new();
     while units.len() < most {
-        // SAFETY: within the bytes, and not after a zero; the program need not have aligned it.
-        let unit = unsafe { start.add(units.len()).read_unaligned() };
+        // SAFETY: within the bytes, and not after a zero.
+        let unit = unsafe { unit_at(start, units.len()) };
         if unit == 0 {
             break;
         }
         units.push(unit);
     }
     units
+}
+
+/// A unit, which the program need not have aligned.
+///
+/// # Safety
+/// So many units are before it, and it is there.
+unsafe fn unit_at(start: *const u16, index: usize) -> u16 {
+    // SAFETY: the caller has promised it.
+    let place = unsafe { start.add(index) };
+    // SAFETY: the caller has promised it.
+    unsafe { place.read_unaligned() }
 }
 
 /// All units of so many bytes, zeros too; of a negative number up to the first zero.
@@ -313,8 +328,8 @@ pub(crate) unsafe fn units16(text: *const c_void, bytes: c_int) -> Vec<u16> {
         return unsafe { bytes16(text, bytes) };
     };
     let start: *const u16 = text.cast();
-    // SAFETY: the caller has promised it; the program need not have aligned them.
-    (0..bytes / 2).map(|index| unsafe { start.add(index).read_unaligned() }).collect()
+    // SAFETY: the caller has promised so many.
+    (0..bytes / 2).map(|index| unsafe { unit_at(start, index) }).collect()
 }
 
 /// The same as a Rust text; `None` for null.

@@ -82,6 +82,10 @@ fn libraries() -> Vec<Vec<u8>> {
     found
 }
 
+/// The loader calls it for each library.
+///
+/// # Safety
+/// The data is the address of a list that nobody else uses during the call.
 unsafe extern "C" fn add_library(
     library: *mut libc::dl_phdr_info,
     _size: usize,

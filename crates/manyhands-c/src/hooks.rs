@@ -154,6 +154,10 @@ change_hooks! {
     sqlite3_preupdate_hook, preupdate, PreupdateHook, preupdate;
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn update(
     data: *mut c_void,
     kind: c_int,
@@ -169,6 +173,10 @@ unsafe extern "C" fn update(
     }
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn commit(data: *mut c_void) -> c_int {
     // SAFETY: SQLite gives what it was given for this function.
     let hook = unsafe { Hook::<CommitHook>::called(data) };
@@ -177,6 +185,10 @@ unsafe extern "C" fn commit(data: *mut c_void) -> c_int {
     function.map_or(0, |(function, data)| unsafe { function(data) })
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn rollback(data: *mut c_void) {
     // SAFETY: SQLite gives what it was given for this function.
     let Some(hook) = (unsafe { Hook::<RollbackHook>::called(data) }) else { return };
@@ -186,6 +198,10 @@ unsafe extern "C" fn rollback(data: *mut c_void) {
     }
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn preupdate(
     data: *mut c_void,
     db: *mut ffi::sqlite3,
@@ -348,6 +364,10 @@ impl Handle {
     }
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn trace_v2(
     kind: c_uint,
     data: *mut c_void,
@@ -391,6 +411,10 @@ unsafe fn statement_of(db: *mut ffi::sqlite3, raw: *mut c_void) -> *mut c_void {
     found.map_or(raw, |it| it.cast())
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn trace_text(data: *mut c_void, text: *const c_char) {
     // SAFETY: SQLite gives what it was given for this function.
     let hook = unsafe { Hook::<AnyTrace>::called(data) };
@@ -400,6 +424,10 @@ unsafe extern "C" fn trace_text(data: *mut c_void, text: *const c_char) {
     }
 }
 
+/// SQLite calls it, with what was registered together with it.
+///
+/// # Safety
+/// The data is the address of such a hook, which stays there during the call.
 unsafe extern "C" fn profile_text(data: *mut c_void, text: *const c_char, nanoseconds: u64) {
     // SAFETY: SQLite gives what it was given for this function.
     let hook = unsafe { Hook::<Profile>::called(data) };

@@ -103,6 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let mut command = Command::new(name);
     command.args(rest).env(library::PRELOAD, library.before(std::env::var_os(library::PRELOAD)));
+    // A driver with the loader inside looks for it there.
+    command.env(library::VARIABLE, &library.path);
     for (variable, value) in environment(arguments, &choice) {
         command.env(variable, value);
     }
