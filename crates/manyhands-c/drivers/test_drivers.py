@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from crowd import DRIVERS, JOBS, PACKAGED, Driver, library, run_crowd
 
 PROCESSES = 4
