@@ -33,7 +33,7 @@ sed 's/.*/manyhands_& &/' "$work/ours" > "$work/forward"
 objcopy --redefine-syms="$work/aside" "$ours" "$work/aside.a"
 objcopy --redefine-syms="$work/forward" "$work/aside.a" "$work/libmanyhands_sqlite3.a"
 printf '{ global: sqlite3*; local: *; };\n' > "$work/visible"
-link="${CC:-cc} -shared -Wl,-soname,libsqlite3.so.0 -Wl,-Bsymbolic -Wl,--gc-sections -Wl,--version-script=$work/visible"
+link="${CC:-cc} -shared -Wl,-soname,libsqlite3.so.0 -Wl,-Bsymbolic -Wl,--gc-sections -Wl,--strip-debug -Wl,--version-script=$work/visible"
 # Each name of SQLite's is a root: nothing else keeps a function that only programs call.
 roots=$(nm --defined-only -g "$work/libmanyhands_sqlite3.a" 2>/dev/null | sed -n 's/.* [TDRB] \(sqlite3.*\)$/-Wl,-u,\1/p' | sort -u)
 # shellcheck disable=SC2086

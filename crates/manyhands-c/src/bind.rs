@@ -8,7 +8,7 @@ use std::slice;
 
 use manyhands::{Text, Value};
 
-use crate::execute::{text_of_units, units16};
+use crate::execute::{text_of_units, text_of_utf16, units16};
 use crate::ffi::{self, Destructor};
 use crate::statement::{Statement, UTF8};
 
@@ -81,7 +81,7 @@ c_api! {
             Value::Null
         } else {
             // SAFETY: the caller has promised a text of this length, or a zero-terminated one.
-            Value::from(String::from_utf16_lossy(&unsafe { units16(text, bytes) }))
+            Value::Text(text_of_utf16(&unsafe { units16(text, bytes) }))
         };
         let given = Given { pointer: text, destructor };
         // SAFETY: what the caller has promised.
@@ -104,7 +104,7 @@ c_api! {
         let kept = match unsafe { given.bytes(bytes) } {
             None => Value::Null,
             Some(kept) if is_utf8(encoding) => Value::Text(Text::from_bytes(kept)),
-            Some(kept) => Value::from(text_of_units(kept, encoding)),
+            Some(kept) => Value::Text(text_of_units(kept, encoding)),
         };
         if is_utf8(encoding) && given.is_transient() {
             // SAFETY: the caller has promised null or an open statement.

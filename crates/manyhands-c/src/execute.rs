@@ -4,6 +4,8 @@ use core::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ptr;
 use std::slice;
 
+use manyhands::Text;
+
 use crate::ffi;
 use crate::handle::Handle;
 
@@ -344,8 +346,8 @@ pub(crate) unsafe fn text16(text: *const c_void, bytes: c_int) -> Option<String>
     Some(String::from_utf16_lossy(&unsafe { bytes16(text, bytes) }))
 }
 
-/// Bytes of UTF-16 in the order that SQLite's number of the encoding says.
-pub(crate) fn text_of_units(bytes: &[u8], encoding: c_uchar) -> String {
+/// A text of bytes of UTF-16, in the order that SQLite's number of the encoding says.
+pub(crate) fn text_of_units(bytes: &[u8], encoding: c_uchar) -> Text {
     let is_big = c_int::from(encoding) == ffi::SQLITE_UTF16BE
         || c_int::from(encoding) == ffi::SQLITE_UTF16 && cfg!(target_endian = "big");
     let unit = |pair: &[u8]| {
@@ -353,5 +355,29 @@ pub(crate) fn text_of_units(bytes: &[u8], encoding: c_uchar) -> String {
         if is_big { u16::from_be_bytes(pair) } else { u16::from_le_bytes(pair) }
     };
     let units: Vec<u16> = bytes.chunks_exact(2).map(unit).collect();
-    String::from_utf16_lossy(&units)
+    text_of_utf16(&units)
+}
+
+/// A text in UTF-8. Half of a pair of surrogates becomes what SQLite makes of it: the first half is paired with whatever follows it, and
+/// a lone one has three bytes, which are no UTF-8.
+pub(crate) fn text_of_utf16(units: &[u16]) -> Text {
+    if let Ok(text) = String::from_utf16(units) {
+        return Text::from_bytes(text);
+    }
+    let mut bytes = Vec::with_capacity(3 * units.len());
+    let mut left = units.iter().copied().map(u32::from);
+    while let Some(unit) = left.next() {
+        let is_surrogate = (0xd800..0xe000).contains(&unit);
+        let pair = |next: u32| 0x1_0000 + ((unit & 0x3ff) << 10) + (next & 0x3ff);
+        let code = if is_surrogate { left.next().map_or(unit, pair) } else { unit };
+        match char::from_u32(code) {
+            Some(character) => {
+                bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes())
+            }
+            None => bytes.extend(
+                [0xe0 | code >> 12, 0x80 | code >> 6 & 0x3f, 0x80 | code & 0x3f].map(|it| it as u8),
+            ),
+        }
+    }
+    Text::from_bytes(bytes)
 }

@@ -187,6 +187,22 @@ static void texts_may_be_utf16(sqlite3 *db) {
     OK(db, sqlite3_finalize(select));
 }
 
+/* Half of a pair of surrogates, alone and before another unit: a write keeps what plain SQLite makes of them. */
+static void half_of_a_surrogate_pair_is_kept(sqlite3 *db) {
+    const uint16_t values[][2] = {{0xd83e, 0}, {0xd83e, 'x'}};
+    const char *kept[] = {"EDA0BE", "F09FA1B8"};
+    sqlite3_stmt *insert;
+    run(db, "CREATE TABLE half (t)");
+    OK(db, sqlite3_prepare_v2(db, "INSERT INTO half VALUES (?) RETURNING hex(t)", -1, &insert, 0));
+    for (int at = 0; at < 2; at++) {
+        OK(db, sqlite3_bind_text16(insert, 1, values[at], 2 * (at + 1), SQLITE_TRANSIENT));
+        CHECK_CODE(db, SQLITE_ROW, sqlite3_step(insert));
+        CHECK(strcmp((const char *)sqlite3_column_text(insert, 0), kept[at]) == 0);
+        OK(db, sqlite3_reset(insert));
+    }
+    OK(db, sqlite3_finalize(insert));
+}
+
 static void blobs_backups_and_bytes(sqlite3 *db) {
     sqlite3_blob *blob;
     char read[4];
@@ -224,6 +240,7 @@ int main(void) {
     a_callback_uses_its_own_connection(db);
     exec_and_get_table_show_rows_as_texts(db);
     texts_may_be_utf16(db);
+    half_of_a_surrogate_pair_is_kept(db);
     blobs_backups_and_bytes(db);
     OK(db, sqlite3_close(db));
     each_event_is_told_once_and_in_order();

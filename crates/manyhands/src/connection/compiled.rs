@@ -36,9 +36,27 @@ pub enum Started {
 /// [`ConnectionExt::compile_first`](crate::driver::ConnectionExt::compile_first).
 pub struct CompiledStatement {
     prepared: Box<Prepared>,
+    /// It is compiled each time that it is executed.
+    is_always_anew: bool,
+    /// It reads, and has rows.
+    only_shows: bool,
+    leaves_no_trace: bool,
 }
 
 impl CompiledStatement {
+    fn new(prepared: Box<Prepared>) -> CompiledStatement {
+        CompiledStatement {
+            is_always_anew: !may_be_used_again(&prepared),
+            only_shows: !prepared.columns.is_empty() && prepared.only_shows(),
+            leaves_no_trace: prepared.facts.leaves_no_trace(),
+            prepared,
+        }
+    }
+
+    fn is_to_be_compiled(&self) -> bool {
+        self.is_always_anew || self.prepared.statement.is_expired() || self.prepared.is_stale()
+    }
+
     /// SQLite's own statement. It is another one after [`ConnectionExt::start_compiled`](crate::driver::ConnectionExt::start_compiled)
     /// if it had to be compiled again; then nothing is bound to it.
     pub fn as_ptr(&self) -> *mut core::ffi::c_void {
@@ -80,7 +98,7 @@ impl Connection {
             self.look_up_first(sql)
         };
         let found = found.inspect_err(|error| self.log_uncompiled(sql, &[], error))?;
-        Ok(found.map(|(prepared, used)| (CompiledStatement { prepared }, &sql[used..])))
+        Ok(found.map(|(prepared, used)| (CompiledStatement::new(prepared), &sql[used..])))
     }
 
     /// See [`ConnectionExt::start_compiled`](crate::driver::ConnectionExt::start_compiled).
@@ -90,13 +108,15 @@ impl Connection {
         values: &[Value],
     ) -> Result<Started, Error> {
         self.begin_operation()?;
-        let sql = Arc::clone(&statement.prepared.sql);
-        self.outlive_interrupt(&sql);
-        if statement.prepared.statement.is_expired() || !may_be_used_again(&statement.prepared) {
-            let again = self.look_up(&sql);
-            let again = again.inspect_err(|error| self.log_uncompiled(&sql, values, error))?;
-            statement.prepared =
-                again.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        self.outlive_interrupt(&statement.prepared.sql);
+        if statement.is_to_be_compiled() {
+            self.compile_anew(statement, values)?;
+        }
+        if statement.only_shows && self.optimistic.is_none() {
+            // SQLite alone would do the same.
+            statement.prepared.note_use();
+            self.pristine &= statement.leaves_no_trace;
+            return Ok(Started::ByDriver);
         }
         let prepared = &mut statement.prepared;
         prepared.note_use();
@@ -105,24 +125,37 @@ impl Connection {
             // It reads nothing of the database.
             return Ok(Started::ByDriver);
         }
-        if self.is_sqlites_in_turn(&statement.prepared) {
-            self.note_written_in_turn(&statement.prepared);
+        if self.is_sqlites_in_turn(prepared) {
+            self.note_written_in_turn(prepared);
             return Ok(Started::ByDriver);
         }
-        let prepared = &mut statement.prepared;
-        if prepared.columns.is_empty() || !prepared.only_shows() {
+        if !statement.only_shows {
             return self.execute_compiled(prepared, values).map(Started::Executed);
         }
         if !self.begin_to_read(prepared)? {
             return Ok(Started::ByDriver);
         }
         // The rows are fetched while the statement says what its columns are: with another one of the same text.
+        let sql = Arc::clone(&prepared.sql);
         let shown = self.take_as_compiled(&sql)?;
         let columns = Arc::clone(&shown.columns);
         let rows = Some(self.open_begun(shown, values, true)?);
         let tally = Tally::new(0, self.sqlite().last_insert_rowid());
         let outcome = self.after_deferred(Outcome { rows: Vec::new(), tally });
         Ok(Started::Executed(Execution { columns, rows, outcome }))
+    }
+
+    fn compile_anew(
+        &mut self,
+        statement: &mut CompiledStatement,
+        values: &[Value],
+    ) -> Result<(), Error> {
+        let sql = Arc::clone(&statement.prepared.sql);
+        let again = self.look_up(&sql);
+        let again = again.inspect_err(|error| self.log_uncompiled(&sql, values, error))?;
+        let again = again.ok_or_else(|| Error::refused("there is no SQL statement"))?;
+        *statement = CompiledStatement::new(again);
+        Ok(())
     }
 
     /// True for a write of a transaction that has its turn, and SQLite's lock, where nothing is left for the engine to do: SQLite
