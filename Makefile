@@ -116,7 +116,7 @@ test: setup test-models dropin
 	$(CARGO) test --locked --features manyhands/tokio
 	$(MAKE) test-dropin
 	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 4
-	$(MAKE) fuzz
+	SEED=1 $(MAKE) fuzz
 	$(MAKE) test-python
 
 driver-packages: setup

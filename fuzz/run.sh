@@ -7,6 +7,7 @@
 #
 # With inputs, those are replayed; without, the fuzzer searches, and keeps in corpus/ what reaches new code. It begins with seeds/TARGET, which has an
 # input on each line, in hexadecimal: `xxd -p -c 0 INPUT >> seeds/TARGET` keeps one.
+# SEED=1 searches in the order of that number, as far as the machine's timing lets it, and none in another one each time.
 # SANITIZER=address instruments SQLite, too: what is read or written outside its memory is found at once, at a part of
 # the speed.
 set -eu
@@ -44,7 +45,7 @@ run() {
     mkdir -p "corpus/$target" "$TMPDIR/seeds/$target" "artifacts/$target"
     if [ $# -eq 0 ]; then
         [ ! -e "seeds/$target" ] || unpack < "seeds/$target" "$TMPDIR/seeds/$target"
-        set -- "corpus/$target" "$TMPDIR/seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0
+        set -- "corpus/$target" "$TMPDIR/seeds/$target" -max_total_time="$seconds" -max_len=1024 -len_control=0 -seed="${SEED:-0}"
         [ ! -e "dictionaries/$target" ] || set -- "$@" -dict="dictionaries/$target"
     fi
     # Longer than a leader gives to the requests of one round, on a machine that has others to serve. What stays open

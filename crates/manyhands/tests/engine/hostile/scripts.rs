@@ -272,7 +272,7 @@ impl Stand {
         let mut story = Vec::new();
         match way {
             0 => self.play_alone(&database, &model, &mut decisions, &mut story),
-            1 => self.play_together(&database, &model, &mut decisions, &mut story),
+            1 => self.play_together(&database, mode, &model, &mut decisions, &mut story),
             _ => self.play_wild(&database, &mut decisions, &mut story),
         }
         drop(database);
@@ -338,6 +338,7 @@ impl Stand {
     fn play_together(
         &self,
         database: &Database,
+        mode: TransactionMode,
         model: &sqlite::Connection,
         decisions: &mut Decisions<'_>,
         story: &mut Vec<String>,
@@ -345,7 +346,9 @@ impl Stand {
         let mut parties: Vec<Party> = (0..2 + decisions.byte() % 2)
             .map(|_| Party {
                 connection: database.connect().expect("a connection"),
+                mode,
                 log: Vec::new(),
+                has_snapshot: false,
                 writes: false,
             })
             .collect();
@@ -394,7 +397,10 @@ impl Open {
 /// A connection, and what it has been told since its transaction began.
 struct Party {
     connection: Connection,
+    mode: TransactionMode,
     log: Vec<(Statement, String)>,
+    /// Something of the database was read.
+    has_snapshot: bool,
     writes: bool,
 }
 
@@ -427,12 +433,21 @@ impl Party {
             self.writes |= !failed && !harmless.contains(&first) && !did_nothing;
             // What an OR FAIL has kept.
             self.writes |= self.connection.session_counts().total_changes != before;
-            self.log.push((statement.clone(), outcome));
+            let is_control = CONTROL.contains(&statement.sql.as_str());
+            let did_not_compile = outcome.starts_with("error 1: ");
+            self.has_snapshot |= !is_control && !did_not_compile || self.connection.holds_turn();
+            // As in SQLite, what does not compile before a transaction has a snapshot is of no snapshot. An optimistic one compares it.
+            let is_compared =
+                outside || self.has_snapshot || self.mode == TransactionMode::Optimistic;
+            if is_compared || !did_not_compile {
+                self.log.push((statement.clone(), outcome));
+            }
         }
         if !ended {
             return Ok(());
         }
         let log = std::mem::take(&mut self.log);
+        self.has_snapshot = false;
         let counts = outside || std::mem::take(&mut self.writes);
         self.writes = false;
         let undone = not_executed || failed || statement.sql.starts_with("ROLLBACK");
