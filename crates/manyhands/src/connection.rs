@@ -47,6 +47,7 @@ use crate::connection::lazy_begin::LazyTransaction;
 use crate::connection::own_answers::OwnAnswers;
 use crate::connection::speculative::Optimistic;
 use crate::connection::synchronous::SynchronousLevels;
+use crate::connection::turn::fails_in_transaction;
 use crate::error::{Conflict, ErrorKind};
 use crate::options::Settings;
 use crate::params::{Given, Params};
@@ -367,7 +368,7 @@ impl Connection {
         }
         self.notice_names(&prepared.facts);
         if !outside && fails_in_transaction(prepared) {
-            return self.step(prepared, values);
+            return self.fail_in_transaction(prepared, values);
         }
         match &prepared.route {
             Route::Refuse(reason) if self.is_shared() => Err(Error::refused(reason)),
@@ -478,13 +479,4 @@ impl Drop for Connection {
             file.idle.keep(&self.settings, session);
         }
     }
-}
-
-/// True for what SQLite refuses in a transaction, whatever others do: nobody waits for that.
-pub(crate) fn fails_in_transaction(prepared: &Prepared) -> bool {
-    let is_vacuum =
-        || prepared.sql.trim_start().get(..6).is_some_and(|it| it.eq_ignore_ascii_case("VACUUM"));
-    prepared.facts.transaction == Some(TransactionStatement::Begin)
-        || prepared.facts.copies
-        || prepared.facts.silent && is_vacuum()
 }

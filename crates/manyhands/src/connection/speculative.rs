@@ -12,8 +12,9 @@ use manyhands_sqlite::{Pinned, Transaction, Value, WalIndexHeader, pin};
 use crate::Error;
 use crate::commit::file::DatabaseFile;
 use crate::commit::request::{Counts, Origin, Request, SessionSettings};
+use crate::connection::Connection;
 use crate::connection::deferred::DeferredWrites;
-use crate::connection::{Connection, fails_in_transaction};
+use crate::connection::turn::fails_in_transaction;
 use crate::error::StaleRead;
 use crate::row::{Outcome, Tally};
 use crate::session::cursor_state::CursorState;
@@ -130,7 +131,9 @@ impl Connection {
                 }
                 return self.end_as_sqlite_does(prepared);
             }
-            _ if fails_in_transaction(prepared) => return self.step(prepared, values),
+            _ if fails_in_transaction(prepared) => {
+                return self.fail_in_transaction(prepared, values);
+            }
             _ => {}
         }
         if let Some(deferred) = self.defer(prepared, values) {

@@ -18,7 +18,7 @@ use crate::connection::checkpoint::is_checkpoint;
 use crate::limits;
 use crate::row::{Outcome, Row, Tally};
 use crate::statement::prepared::{self, Prepared};
-use crate::statement::routing::Route;
+use crate::statement::routing::{Route, TransactionStatement};
 use crate::statement::rowid::{GivenIds, Recorded, Rewriting};
 use crate::statement::tables::{TableSet, has_sequence};
 
@@ -136,10 +136,23 @@ impl Connection {
         let facts = &prepared.facts;
         let begins = facts.transaction.is_some() && !prepared.compiled.read_only;
         let sets = || facts.pragma.is_some() && !is_checkpoint(facts);
-        let writes = facts.changes_rows() || facts.schema || begins;
+        let writes = facts.changes_rows() || facts.schema || facts.temp_schema || begins;
         Ok(self.connection_local
             && (writes || prepared.route == Route::Turn && sets())
             && self.is_query_only()?)
+    }
+
+    /// SQLite says why. BEGIN IMMEDIATE takes the lock before it fails: without a turn, a plain BEGIN fails in its place.
+    pub(crate) fn fail_in_transaction(
+        &mut self,
+        prepared: &mut Prepared,
+        values: &[Value],
+    ) -> Result<Outcome, Error> {
+        if prepared.facts.transaction.is_none() || self.optimistic.is_none() {
+            return self.step(prepared, values);
+        }
+        let mut plain = self.compile_in_place("BEGIN")?;
+        self.step(&mut plain, values)
     }
 
     /// Takes the turns of all files that a statement writes, in one order for all connections.
@@ -430,4 +443,13 @@ impl Connection {
             }
         }
     }
+}
+
+/// True for what SQLite refuses in a transaction, whatever others do: nobody waits for that.
+pub(crate) fn fails_in_transaction(prepared: &Prepared) -> bool {
+    let is_vacuum =
+        || prepared.sql.trim_start().get(..6).is_some_and(|it| it.eq_ignore_ascii_case("VACUUM"));
+    prepared.facts.transaction == Some(TransactionStatement::Begin)
+        || prepared.facts.copies
+        || prepared.facts.silent && is_vacuum()
 }

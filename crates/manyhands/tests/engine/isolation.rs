@@ -17,6 +17,7 @@ mod older_schema;
 mod overlooked;
 mod overlooked_auto;
 mod new_ids;
+mod refused_in_transaction;
 mod replay_exactly;
 mod story;
 mod untold;
