@@ -148,7 +148,8 @@ impl Connection {
         prepared: &mut Prepared,
         values: &[Value],
     ) -> Result<Outcome, Error> {
-        if prepared.facts.transaction.is_none() || self.optimistic.is_none() {
+        let takes_lock = prepared.facts.transaction.is_some() && self.optimistic.is_some();
+        if !takes_lock || self.refuses_as_query_only(prepared)? {
             return self.step(prepared, values);
         }
         let mut plain = self.compile_in_place("BEGIN")?;
