@@ -1,8 +1,8 @@
 //! Functions and collations of the application.
 //!
 //! Other connections do not have them. So the connection itself executes writes that call a function, in its own turn, and all of its
-//! writes once it has a function or collation that replaces a built-in one. What needs another collation nobody can tell before: a leader
-//! fails with "no such collation sequence", and the connection executes it itself.
+//! writes once it has a collation, or a function that replaces a built-in one. A collation in C only compares: what needs one nobody can
+//! tell before, a leader fails with "no such collation sequence", and the connection executes it itself.
 
 use core::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Makes a collation: an order of texts, which come as UTF-8. It must always order two texts the same
-    /// way. This connection executes writes itself that need it, and all of its writes if it replaces a built-in one.
+    /// way. A connection that has one executes its writes itself.
     ///
     /// An index that is ordered by it can be written only by connections that have it: others fail with
     /// "no such collation sequence".
@@ -140,7 +140,10 @@ impl Connection {
         name: &str,
         compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + 'static,
     ) -> Result<(), Error> {
-        self.change_collation(name, |sqlite| sqlite.create_collation(name, compare))
+        self.change_collation(name, |sqlite| sqlite.create_collation(name, compare))?;
+        // It may panic, or raise in the caller's language: in the call that needed it.
+        self.after_change(true);
+        Ok(())
     }
 
     /// Removes a collation. One that does not exist is no error.
