@@ -500,7 +500,7 @@ impl ConnectionExt for Connection {
         schema: &str,
         replace: impl FnOnce() -> T,
     ) -> Result<T, Error> {
-        self.replace_database_by(schema, replace)
+        Connection::replace_database(self, schema, |_| Ok(replace()))
     }
 
     fn hear_statements<T>(&mut self, hears: bool, change: impl FnOnce() -> T) -> Result<T, Error> {
@@ -516,11 +516,11 @@ impl ConnectionExt for Connection {
     }
 
     fn change_function<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error> {
-        self.change_function_by(name, change)
+        Connection::change_function(self, name, |_| Ok(change()))
     }
 
     fn change_collation<T>(&mut self, name: &str, change: impl FnOnce() -> T) -> Result<T, Error> {
-        self.change_collation_by(name, change)
+        Connection::change_collation(self, name, |_| Ok(change()))
     }
 
     fn hear_changes<T>(&mut self, change: impl FnOnce() -> T) -> Result<T, Error> {

@@ -109,11 +109,11 @@ impl Connection {
     }
 
     /// Has `replace` put a database in memory in the place of one of this connection's; see [`Connection::deserialize`].
-    pub(crate) fn replace_database(
+    pub(crate) fn replace_database<T>(
         &mut self,
         schema: &str,
-        replace: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
-    ) -> Result<(), Error> {
+        replace: impl FnOnce(&sqlite::Connection) -> Result<T, sqlite::Error>,
+    ) -> Result<T, Error> {
         self.begin_operation()?;
         let main = schema.eq_ignore_ascii_case("main");
         let has_queue = if main { self.is_shared() } else { self.attached.contains_key(schema) };
@@ -124,7 +124,7 @@ impl Connection {
             ));
         }
         let own = self.own_statements();
-        replace(self.sqlite())?;
+        let replaced = replace(self.sqlite())?;
         drop(own);
         self.pristine = false;
         self.after_change(false);
@@ -133,7 +133,7 @@ impl Connection {
         } else {
             self.attached.remove(schema);
         }
-        Ok(())
+        Ok(replaced)
     }
 }
 

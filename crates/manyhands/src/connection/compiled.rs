@@ -260,20 +260,6 @@ impl Connection {
         Ok(read())
     }
 
-    /// See [`ConnectionExt::replace_database`](crate::driver::ConnectionExt::replace_database).
-    pub(crate) fn replace_database_by<T>(
-        &mut self,
-        schema: &str,
-        replace: impl FnOnce() -> T,
-    ) -> Result<T, Error> {
-        let mut done = None;
-        self.replace_database(schema, |_| {
-            done = Some(replace());
-            Ok(())
-        })?;
-        Ok(done.expect("it was called"))
-    }
-
     /// See [`ConnectionExt::hear_statements`](crate::driver::ConnectionExt::hear_statements).
     pub(crate) fn hear_statements<T>(
         &mut self,

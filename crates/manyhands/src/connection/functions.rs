@@ -154,57 +154,31 @@ impl Connection {
         self.change_collation(name, |sqlite| sqlite.remove_collation(name))
     }
 
-    fn change_function(
+    /// See [`ConnectionExt::change_function`](crate::driver::ConnectionExt::change_function).
+    pub(crate) fn change_function<T>(
         &mut self,
         name: &str,
-        change: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
-    ) -> Result<(), Error> {
+        change: impl FnOnce(&sqlite::Connection) -> Result<T, sqlite::Error>,
+    ) -> Result<T, Error> {
         let built_in = built_in::of(&name.to_ascii_lowercase()).is_some();
         self.before_change_of(&format!("{name}()"), built_in)?;
-        change(self.sqlite())?;
+        let changed = change(self.sqlite())?;
         // Other connections would call the built-in one instead.
         self.after_change(built_in);
-        Ok(())
+        Ok(changed)
     }
 
-    /// See [`ConnectionExt::change_function`](crate::driver::ConnectionExt::change_function).
-    pub(crate) fn change_function_by<T>(
+    /// See [`ConnectionExt::change_collation`](crate::driver::ConnectionExt::change_collation).
+    pub(crate) fn change_collation<T>(
         &mut self,
         name: &str,
-        change: impl FnOnce() -> T,
+        change: impl FnOnce(&sqlite::Connection) -> Result<T, sqlite::Error>,
     ) -> Result<T, Error> {
-        let mut done = None;
-        self.change_function(name, |_| {
-            done = Some(change());
-            Ok(())
-        })?;
-        Ok(done.expect("it was called"))
-    }
-
-    fn change_collation(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&sqlite::Connection) -> Result<(), sqlite::Error>,
-    ) -> Result<(), Error> {
         let built_in = ["binary", "nocase", "rtrim"].contains(&&*name.to_ascii_lowercase());
         self.before_change_of(name, built_in)?;
-        change(self.sqlite())?;
+        let changed = change(self.sqlite())?;
         self.after_change(built_in);
-        Ok(())
-    }
-
-    /// The same as [`Connection::change_function_by`] for a collation.
-    pub(crate) fn change_collation_by<T>(
-        &mut self,
-        name: &str,
-        change: impl FnOnce() -> T,
-    ) -> Result<T, Error> {
-        let mut done = None;
-        self.change_collation(name, |_| {
-            done = Some(change());
-            Ok(())
-        })?;
-        Ok(done.expect("it was called"))
+        Ok(changed)
     }
 
     /// The meaning of a name is about to change, or to be known.
