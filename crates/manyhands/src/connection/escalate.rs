@@ -86,7 +86,7 @@ impl Connection {
                 waited => waited?,
             }
             // Without the snapshot it could not go on reading.
-            if self.compare_in_turn() != Compared::Same {
+            if self.compare_early() != Compared::Same {
                 self.release_turns();
                 return Ok(());
             }
@@ -339,26 +339,40 @@ impl Connection {
         let reads_elsewhere = self.optimistic.as_ref().is_some_and(|it| it.reads_elsewhere);
         let is_known = self.is_as_it_was() && (self.attached.is_empty() || !reads_elsewhere);
         if is_known || planted("first-write-does-not-compare") {
-            Compared::Same
-        } else {
+            return Compared::Same;
+        }
+        let replays_locally = self.optimistic.as_ref().is_some_and(|it| it.replays_locally);
+        if replays_locally || !self.may_travel() {
+            return Compared::Unknown;
+        }
+        self.read_again_elsewhere()
+    }
+
+    /// The same before a read. The executor is asked for a connection with functions of its own, too: whoever is mistaken for
+    /// unchanged is found out where the log is executed again, on this connection.
+    fn compare_early(&mut self) -> Compared {
+        let compared = self.compare_in_turn();
+        let mut entries = self.optimistic.iter().flat_map(|it| it.log.entries());
+        let only_reads = entries.all(|it| it.reads_only.is_some() || it.is_savepoint);
+        if compared == Compared::Unknown && only_reads {
             self.read_again_elsewhere()
+        } else {
+            compared
         }
     }
 
-    /// The same by the process's executor, which reads it again.
+    /// Whether it is still so to the process's executor, which reads it again.
     fn read_again_elsewhere(&mut self) -> Compared {
         self.cursors.see_what_waits();
         let (Some(file), Some(optimistic)) = (&self.file, &self.optimistic) else {
             return Compared::Unknown;
         };
         let snapshot = self.sqlite().speculation_status().snapshot;
-        let Some(snapshot) = snapshot.filter(|_| !optimistic.replays_locally) else {
-            return Compared::Unknown;
-        };
+        let Some(snapshot) = snapshot else { return Compared::Unknown };
         let mut request = Vec::new();
         let encoded =
             request::encode(&optimistic.request(self.session_settings, &snapshot), &mut request);
-        if encoded.is_none() || !self.may_travel() {
+        if encoded.is_none() {
             return Compared::Unknown;
         }
         let queue = file.queue();

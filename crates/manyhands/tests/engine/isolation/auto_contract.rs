@@ -530,12 +530,20 @@ fn the_first_writer_may_take_long() {
 }
 
 /// The turn is taken in the middle of a transaction only if what it has read until then still holds: by value, since
-/// others write the same tables all the time. Otherwise it reads on, on its snapshot.
+/// others write the same tables all the time. Otherwise it reads on, on its snapshot. So it is on a connection whose writes
+/// nobody else can execute, as Django's are, which replaces built-in functions.
 #[test]
 fn a_turn_is_taken_in_the_middle() {
     fn check(meanwhile: &str, is_taken: bool) {
+        check_on(meanwhile, is_taken, false);
+        check_on(meanwhile, is_taken, true);
+    }
+    fn check_on(meanwhile: &str, is_taken: bool, replaces_function: bool) {
         let (_stage, database) = auto();
         let (mut one, mut other) = (connect(&database), connect(&database));
+        if replaces_function {
+            one.create_function("upper", Some(1), true, |_| Ok(1.into())).expect("a function");
+        }
         // A statement that writers begin with, and readers too.
         for round in 0..8 {
             execute(&mut one, "BEGIN");
