@@ -31,7 +31,10 @@ fn the_exit_status_is_the_commands() {
 fn signals_go_on_to_the_command() {
     for (signal, name) in [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP")] {
         let script = format!("trap 'exit 42' {name}; echo ready; read line; exit 1");
-        let mut running = Running::start(&mut run(&STAND_IN, &["--", "sh", "-c", &script]));
+        let mut command = Command::new("env");
+        // The tests themselves may run under `nohup`.
+        command.args(["--default-signal", MANYHANDS, "run", "--library"]).arg(&*STAND_IN);
+        let mut running = Running::start(command.args(["--", "sh", "-c", &script]));
         assert_eq!(running.first_line(), "ready");
         let pid = i32::try_from(running.child.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.expect("a process"), signal).expect("it is ours");
