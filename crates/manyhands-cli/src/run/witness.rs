@@ -340,7 +340,9 @@ impl Watched {
     /// What was loaded once stays: it may have been used.
     fn add(&mut self, path: &Path, openable: &Path, contents: &mut Contents) {
         if !self.files.iter().any(|(known, _)| known == path) {
-            self.files.push((path.to_owned(), contents.open(openable).ok()));
+            // The process may have ended meanwhile, and nothing of it can be opened: most often it has seen the files that we see.
+            let opened = contents.open(openable).or_else(|_| contents.open(path));
+            self.files.push((path.to_owned(), opened.ok()));
         }
     }
 
