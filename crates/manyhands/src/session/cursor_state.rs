@@ -144,6 +144,13 @@ impl CursorState {
         })
     }
 
+    /// True when it shows no more rows: it has ended, or nobody reads on. A transaction's log may still have it.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.running.is_none()
+            && (state.dropped || state.waiting.is_empty() && state.failed.is_none())
+    }
+
     /// True when what it reads is what was known when it was started.
     pub(crate) fn ran_as_compiled(&self) -> bool {
         let state = self.lock();

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::session::cursor_state::{CursorState, Returned};
 use crate::statement::prepared::Prepared;
 
-/// Open cursors, and some that are not any more.
+/// Open cursors, and some that are over.
 #[derive(Debug, Default)]
 pub(crate) struct OpenCursors {
     cursors: Vec<Weak<CursorState>>,
@@ -16,7 +16,7 @@ pub(crate) struct OpenCursors {
 
 impl OpenCursors {
     pub(crate) fn add(&mut self, cursor: &Arc<CursorState>) {
-        self.forget_closed();
+        self.forget_over();
         self.cursors.push(Arc::downgrade(cursor));
     }
 
@@ -27,7 +27,7 @@ impl OpenCursors {
 
     /// True when one is open.
     pub(crate) fn are_open(&self) -> bool {
-        self.cursors.iter().any(|cursor| cursor.strong_count() > 0)
+        self.each_open().any(|cursor| !cursor.is_over())
     }
 
     /// A statement that its cursor no longer needs.
@@ -45,7 +45,7 @@ impl OpenCursors {
     /// # Errors
     /// When one of them has more than so many bytes.
     pub(crate) fn drain(&mut self, bytes_max: usize) -> Result<(), Error> {
-        self.forget_closed();
+        self.forget_over();
         self.each_open().try_for_each(|cursor| cursor.drain(bytes_max))
     }
 
@@ -59,11 +59,37 @@ impl OpenCursors {
         self.each_open().for_each(|cursor| cursor.see_what_waits());
     }
 
-    fn forget_closed(&mut self) {
-        self.cursors.retain(|cursor| cursor.strong_count() > 0);
+    fn forget_over(&mut self) {
+        self.cursors.retain(|cursor| cursor.upgrade().is_some_and(|it| !it.is_over()));
     }
 
     fn each_open(&self) -> impl Iterator<Item = Arc<CursorState>> {
         self.cursors.iter().filter_map(Weak::upgrade)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_no_rows() -> Arc<CursorState> {
+        Arc::new(CursorState::of_rows(Arc::default(), Vec::new()))
+    }
+
+    /// A transaction's log holds the cursors of all that it has read: they must not be looked at for each statement.
+    #[test]
+    fn what_is_over_is_forgotten_also_where_a_log_has_it() {
+        let mut open = OpenCursors::default();
+        let in_log: Vec<_> = (0..100).map(|_| of_no_rows()).collect();
+        in_log.iter().for_each(|cursor| open.add(cursor));
+        assert_eq!(open.cursors.len(), 1, "the last one");
+        assert!(!open.are_open());
+        let row = crate::row::Row::new(Arc::default(), Vec::new());
+        let shows = Arc::new(CursorState::of_rows(Arc::default(), vec![row]));
+        open.add(&shows);
+        open.add(&of_no_rows());
+        assert!(open.are_open());
+        shows.let_go();
+        assert!(!open.are_open());
     }
 }
