@@ -144,11 +144,12 @@ impl CursorState {
         })
     }
 
-    /// True when it shows no more rows: it has ended, or nobody reads on. A transaction's log may still have it.
+    /// True when nothing will be seen of it any more: its caller knows that it has ended, or reads no more. A transaction's log may
+    /// still have it.
     pub(crate) fn is_over(&self) -> bool {
         let state = self.lock();
-        state.running.is_none()
-            && (state.dropped || state.waiting.is_empty() && state.failed.is_none())
+        let is_read = state.ended && state.waiting.is_empty() && state.failed.is_none();
+        state.running.is_none() && (state.dropped || is_read)
     }
 
     /// True when what it reads is what was known when it was started.

@@ -72,22 +72,25 @@ impl OpenCursors {
 mod tests {
     use super::*;
 
-    fn of_no_rows() -> Arc<CursorState> {
-        Arc::new(CursorState::of_rows(Arc::default(), Vec::new()))
+    /// A cursor that was read to its end.
+    fn read() -> Arc<CursorState> {
+        let cursor = CursorState::of_rows(Arc::default(), Vec::new());
+        assert!(cursor.next_row().expect("no statement fails").is_none());
+        Arc::new(cursor)
     }
 
     /// A transaction's log holds the cursors of all that it has read: they must not be looked at for each statement.
     #[test]
     fn what_is_over_is_forgotten_also_where_a_log_has_it() {
         let mut open = OpenCursors::default();
-        let in_log: Vec<_> = (0..100).map(|_| of_no_rows()).collect();
+        let in_log: Vec<_> = (0..100).map(|_| read()).collect();
         in_log.iter().for_each(|cursor| open.add(cursor));
         assert_eq!(open.cursors.len(), 1, "the last one");
         assert!(!open.are_open());
         let row = crate::row::Row::new(Arc::default(), Vec::new());
         let shows = Arc::new(CursorState::of_rows(Arc::default(), vec![row]));
         open.add(&shows);
-        open.add(&of_no_rows());
+        open.add(&read());
         assert!(open.are_open());
         shows.let_go();
         assert!(!open.are_open());
