@@ -7,6 +7,8 @@
 PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++ binutils
 # Languages whose drivers write through the drop-in library.
 DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
+# Ruby, its headers and test library, and what generates Rust from the headers.
+RUBY_PACKAGES = ruby ruby-dev ruby-minitest libclang1
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The benchmark, and what its peers need.
@@ -52,7 +54,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python suites suites-dropin wheel check check-python check-report check-bench develop-python peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -118,6 +120,7 @@ test: setup test-models dropin
 	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 4
 	SEED=1 $(MAKE) fuzz
 	$(MAKE) test-python
+	$(MAKE) test-ruby
 
 driver-packages: setup
 	@$(call find-missing,$(DRIVER_PACKAGES)); \
@@ -147,6 +150,29 @@ develop-python: setup
 
 test-python: develop-python
 	.venv/bin/python -m pytest -q bindings/python/tests
+
+ruby-packages: setup
+	@$(call find-missing,$(RUBY_PACKAGES)); \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
+	  else \
+	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
+	  fi; \
+	fi
+
+# The Ruby gem, built in the tree.
+develop-ruby: ruby-packages
+	CARGO="$(CARGO)" bindings/ruby/build.sh
+
+test-ruby: develop-ruby
+	cd bindings/ruby && ruby -w -Itest -e 'Dir["test/test_*.rb"].sort.each { |file| require "./#{file}" }'
+
+# Format, lints, Ruby's warnings.
+check-ruby: ruby-packages
+	cd bindings/ruby && $(CARGO) fmt -- --check
+	CARGO="$(CARGO)" bindings/ruby/build.sh clippy
+	cd bindings/ruby && find lib test -name '*.rb' | sort | xargs -n 1 ruby -wc 2>&1 | { ! grep -v '^Syntax OK$$'; }
 
 # Format, lints, types; the stub is compared with the built module.
 check-python: develop-python
@@ -187,6 +213,7 @@ check: setup
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace --exclude manyhands-bench --all-features --document-private-items
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps -p manyhands-bench --document-private-items
 	$(MAKE) check-python
+	$(MAKE) check-ruby
 	$(MAKE) check-report
 
 # What the targets are about, three times each, in less than 15 minutes: `bench-full` has all engines everywhere, and

@@ -54,6 +54,25 @@ c_api! {
     }
 }
 
+/// For bindings in Rust, which end a wait or a long statement where their language wants it: has `check` asked every few milliseconds of
+/// a wait, after each signal, and every few thousand instructions of a statement. When it answers true, the call ends with
+/// `SQLITE_INTERRUPT`. Only the first check of a connection counts. False for a connection that is SQLite's alone.
+///
+/// # Safety
+/// `db` is null or open.
+pub unsafe fn check_while_waiting(
+    db: *mut ffi::sqlite3,
+    check: impl Fn() -> bool + Send + Sync + 'static,
+) -> bool {
+    // SAFETY: the caller has promised it.
+    let Some(handle) = (unsafe { Handle::entered(db) }) else { return false };
+    let set = handle.engine_quietly(|it| {
+        it.check_while_waiting(check);
+        Ok(())
+    });
+    set.is_ok()
+}
+
 impl Handle {
     fn wait(
         &self,
