@@ -44,6 +44,8 @@ pub struct Statement {
     pub(crate) failed: RefCell<Option<(c_int, CString)>>,
     /// A statement of another connection that shows rows which the engine gave; null until it is needed.
     pub(crate) mirror: Cell<*mut ffi::sqlite3_stmt>,
+    /// Memory for such a row, from the last execution.
+    pub(crate) row: Cell<RowBuffer>,
 }
 
 /// Where a statement is.
@@ -53,7 +55,7 @@ pub(crate) enum Running {
     /// SQLite's own statement is being stepped.
     Stepped,
     /// It shows rows that the engine has given.
-    Shows(Box<Rows>),
+    Shows(Rows),
     /// It has shown all rows, or failed.
     Ended,
 }
@@ -406,6 +408,7 @@ impl Handle {
             by_sqlite: Cell::new(false),
             failed: RefCell::default(),
             mirror: Cell::new(ptr::null_mut()),
+            row: Cell::default(),
         }));
         self.statements.borrow_mut().push(statement);
         statement.cast()

@@ -86,8 +86,7 @@ impl Statement {
                 }
                 match execution.rows {
                     None => handle.succeed(ffi::SQLITE_DONE),
-                    Some(cursor) => self
-                        .show_next(handle, Box::new(Rows { cursor, shown: RowBuffer::default() })),
+                    Some(cursor) => self.show_next(handle, Rows { cursor, shown: self.row.take() }),
                 }
             }
             Err(code) => {
@@ -158,12 +157,12 @@ impl Statement {
     }
 
     /// Shows the next row that the engine has given.
-    fn show_next(&self, handle: &Handle, mut rows: Box<Rows>) -> c_int {
+    fn show_next(&self, handle: &Handle, mut rows: Rows) -> c_int {
         rows.shown.clear();
-        let Rows { cursor, shown } = &mut *rows;
+        let Rows { cursor, shown } = &mut rows;
         match handle.engine(|_| cursor.fetch(shown, 1)) {
             Ok(0) => {
-                handle.nested(|| drop(rows));
+                self.let_go(handle, rows);
                 handle.succeed(ffi::SQLITE_DONE)
             }
             Ok(_) if self.mirror(handle, shown) => {
@@ -173,6 +172,13 @@ impl Statement {
             Ok(_) => self.failed_step(handle, handle.fail_with(ffi::SQLITE_NOMEM, None)),
             Err(code) => self.failed_step(handle, code),
         }
+    }
+
+    /// No more rows are shown. The transaction's log is told.
+    fn let_go(&self, handle: &Handle, Rows { cursor, mut shown }: Rows) {
+        handle.nested(|| drop(cursor));
+        shown.clear();
+        self.row.set(shown);
     }
 
     /// Makes the mirror show a row: `SELECT ?1, ?2`, with the row's values. False where SQLite has no memory.
@@ -271,8 +277,7 @@ impl Statement {
                 // What it shows goes now.
                 // SAFETY: the mirror is open, or null.
                 unsafe { ffi::sqlite3_reset(self.mirror.get()) };
-                // The transaction's log is told that no more is read.
-                handle.nested(|| drop(rows));
+                self.let_go(handle, rows);
             }
             Running::Stepped | Running::Ended => {}
         }

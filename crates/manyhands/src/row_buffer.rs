@@ -82,6 +82,12 @@ impl RowBuffer {
         (0..columns).for_each(|column| self.values.push(value(column)));
     }
 
+    /// The values of the row that was added last.
+    pub(crate) fn last_row(&self) -> impl ExactSizeIterator<Item = ValueRef<'_>> {
+        let first = self.values.len() - self.columns;
+        (first..self.values.len()).map(|index| self.values.get(index))
+    }
+
     fn begin_row(&mut self, columns: usize) {
         assert!(self.rows == 0 || self.columns == columns, "rows of one statement are alike");
         self.columns = columns;

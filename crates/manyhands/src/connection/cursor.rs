@@ -155,7 +155,8 @@ impl Connection {
             self.put_back(prepared);
             return Err(Error::from(error));
         }
-        let paused = self.pin_next().map(|pinned: Pinned| pin(pinned).pause());
+        let pinned = if prepared.facts.varies { self.pin_next() } else { None };
+        let paused = pinned.map(|pinned: Pinned| pin(pinned).pause());
         let listener = self.session().compiler.listener.clone();
         let cursor =
             CursorState::of_statement(&prepared, listener, &self.cursors.returned, paused, logged);

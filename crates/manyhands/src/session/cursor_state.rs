@@ -223,6 +223,8 @@ impl State {
     }
 
     fn fetch_into(&mut self, buffer: &mut RowBuffer, rows_max: usize) -> Result<usize, Error> {
+        // For each value SQLite is called several times.
+        let _calls = self.running.as_ref().map(|it| it.statement.hold());
         for added in 0..rows_max {
             if !self.waiting.is_empty() || self.failed.is_some() {
                 if self.waiting.is_empty() && added > 0 {
@@ -235,11 +237,10 @@ impl State {
             match self.step() {
                 Ok(true) => {
                     let Some(running) = &mut self.running else { return Ok(added) };
-                    let statement = &mut running.statement;
+                    buffer.add_current(&mut running.statement);
                     if let Some(observer) = &mut self.observer {
-                        observer.current_row(statement);
+                        observer.last_row(buffer);
                     }
-                    buffer.add_current(statement);
                 }
                 Ok(false) => {
                     self.ended = true;

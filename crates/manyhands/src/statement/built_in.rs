@@ -24,6 +24,25 @@ pub(crate) fn of(function: &str) -> Option<BuiltIn> {
     }
 }
 
+/// True for a function, by its name in lower case, that looks at the clock or draws a random number.
+pub(crate) fn varies(function: &str) -> bool {
+    const VARYING: [&str; 12] = [
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "date",
+        "datetime",
+        "julianday",
+        "random",
+        "randomblob",
+        "strftime",
+        "time",
+        "timediff",
+        "unixepoch",
+    ];
+    VARYING.contains(&function)
+}
+
 /// In order.
 #[rustfmt::skip]
 const SHARED: [&str; 152] = [

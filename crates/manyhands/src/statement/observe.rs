@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::row::{Counted, Tally};
+use crate::row_buffer::RowBuffer;
 
 /// How many bytes of the first rows are kept, for messages.
 const SAMPLE_BYTES_MAX: usize = 256;
@@ -58,18 +59,23 @@ pub(crate) struct Observer {
 impl Observer {
     /// A row was fetched.
     pub(crate) fn row(&mut self, values: &[Value]) {
-        self.start();
-        values.iter().for_each(|value| self.value(value.as_ref()));
-        self.end(values.len());
+        self.values(values.iter().map(Value::as_ref));
     }
 
     /// A row was fetched: the statement's current one, which is not copied.
     pub(crate) fn current_row(&mut self, statement: &mut Statement) {
+        self.values((0..statement.column_count()).map(|column| statement.column(column)));
+    }
+
+    /// A row was fetched: the last one of a buffer.
+    pub(crate) fn last_row(&mut self, buffer: &RowBuffer) {
+        self.values(buffer.last_row());
+    }
+
+    fn values<'a>(&mut self, values: impl ExactSizeIterator<Item = ValueRef<'a>>) {
+        let count = values.len();
         self.start();
-        let count = statement.column_count();
-        for column in 0..count {
-            self.value(statement.column(column));
-        }
+        values.for_each(|value| self.value(value));
         self.end(count);
     }
 

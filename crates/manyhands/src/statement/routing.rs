@@ -63,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) temp_schema: bool,
     /// A function is called that other connections may not have, or that answers about this session.
     pub(crate) local_function: bool,
+    /// It may look at the clock, or draw a random number.
+    pub(crate) varies: bool,
     /// Something of the temp schema or of an attached database is read.
     pub(crate) reads_elsewhere: bool,
     /// ATTACH or DETACH.
@@ -114,9 +116,12 @@ impl Facts {
             ActionKind::Function => {
                 let name = action.second.unwrap_or_default().to_ascii_lowercase();
                 match built_in::of(&name) {
-                    Some(BuiltIn::Shared) => {}
+                    Some(BuiltIn::Shared) => self.varies |= built_in::varies(&name),
                     Some(BuiltIn::OfSession) => self.session_function = true,
-                    Some(BuiltIn::Extensions) | None => self.local_function = true,
+                    // What it executes, on whatever connection, may vary.
+                    Some(BuiltIn::Extensions) | None => {
+                        (self.local_function, self.varies) = (true, true);
+                    }
                 }
             }
             ActionKind::Transaction | ActionKind::Savepoint => {
