@@ -92,7 +92,7 @@ impl Backup {
         let ends = this.ends.get_or_init(|| Ends { source: from, target: to, objects });
         let (source, target) = ends.enter(ruby)?;
         let (from, to) = (source.db(ruby)?, target.db(ruby)?);
-        let raw = target.wait(ruby, || {
+        let raw = target.wait(ruby, move || {
             let (target_name, source_name) = (target_name.as_ptr(), source_name.as_ptr());
             sqlite!(sqlite3_backup_init(to, target_name, from, source_name))
         })?;
@@ -120,14 +120,14 @@ impl Backup {
 
     fn step(ruby: &Ruby, this: &Backup, pages: i32) -> Result<i32, Error> {
         this.call(ruby, |raw, target| {
-            target.wait(ruby, || sqlite!(sqlite3_backup_step(raw, pages)))
+            target.wait(ruby, move || sqlite!(sqlite3_backup_step(raw, pages)))
         })
     }
 
     fn finish(ruby: &Ruby, this: &Backup) -> Result<(), Error> {
         this.call(ruby, |raw, target| {
             this.raw.set(ptr::null_mut());
-            target.wait(ruby, || sqlite!(sqlite3_backup_finish(raw)))
+            target.wait(ruby, move || sqlite!(sqlite3_backup_finish(raw)))
         })?;
         Ok(())
     }

@@ -23,7 +23,7 @@ use magnus::{Error, Ruby, Value};
 use crate::error::{Failure, refusal};
 use crate::ffi::{self, sqlite};
 use crate::gvl;
-use crate::worker;
+use crate::worker::{self, Finish};
 
 /// What ends a call, from another thread or in a callback.
 #[derive(Default)]
@@ -90,6 +90,8 @@ pub(crate) struct Connection {
     mutex: Opaque<Value>,
     /// The thread in which a call is under way; 0 for none.
     runs_in: Cell<libc::pthread_t>,
+    /// What another thread does on it for a fiber.
+    pub(crate) job: Cell<Option<Arc<Finish>>>,
     /// Which process has made it.
     generation: u64,
     pub(crate) signals: Arc<Signals>,
@@ -98,6 +100,8 @@ pub(crate) struct Connection {
     statements: Cell<usize>,
     /// It was closed, and goes with its last statement.
     closes: Cell<bool>,
+    /// Its statements may only be closed.
+    is_discarded: Cell<bool>,
     /// The objects that SQLite has the addresses of.
     roots: RefCell<Vec<Opaque<Value>>>,
     pub(crate) handlers: Handlers,
@@ -134,7 +138,7 @@ impl Handlers {
 
 /// The right to use a connection, until it is dropped.
 pub(crate) struct Entered<'a> {
-    connection: &'a Connection,
+    connection: &'a Arc<Connection>,
     /// In a callback of the connection: somebody below has the mutex.
     is_called_back: bool,
 }
@@ -152,11 +156,13 @@ impl Connection {
             is_in_memory: Cell::new(false),
             mutex: Opaque::from(mutex),
             runs_in: Cell::new(0),
+            job: Cell::default(),
             generation: manyhands::driver::fork_generation(),
             signals: Arc::default(),
             garbage: Mutex::default(),
             statements: Cell::new(0),
             closes: Cell::new(false),
+            is_discarded: Cell::new(false),
             roots: RefCell::default(),
             handlers: Handlers::default(),
             statement_timeout: Cell::new(None),
@@ -183,13 +189,22 @@ impl Connection {
         self.roots.borrow_mut().push(Opaque::from(value));
     }
 
-    /// Lets go of an object that was kept.
-    pub(crate) fn let_go(&self, ruby: &Ruby, value: Value) {
-        let is_it = |it: &Opaque<Value>| ruby.get_inner(*it).as_raw() == value.as_raw();
+    /// Lets go of an object that was kept. With the GVL, or in the garbage collector.
+    pub(crate) fn let_go(&self, value: Opaque<Value>) {
         let mut roots = self.roots.borrow_mut();
+        let is_it = |it: &Opaque<Value>| address(*it) == address(value);
         if let Some(place) = roots.iter().rposition(is_it) {
             roots.swap_remove(place);
         }
+    }
+
+    /// From here on its statements may only be closed.
+    pub(crate) fn discard(&self) {
+        self.is_discarded.set(true);
+    }
+
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.is_discarded.get() || self.is_inherited()
     }
 
     /// Whether the process has forked since it was made.
@@ -201,7 +216,7 @@ impl Connection {
     ///
     /// # Errors
     /// What Ruby raises in the thread while it waits.
-    pub(crate) fn enter(&self, ruby: &Ruby) -> Result<Entered<'_>, Error> {
+    pub(crate) fn enter<'a>(self: &'a Arc<Self>, ruby: &Ruby) -> Result<Entered<'a>, Error> {
         if self.is_inherited() {
             return Err(refusal(ruby, "cannot use a connection that was inherited by fork()"));
         }
@@ -217,6 +232,7 @@ impl Connection {
                 unsafe { rb_sys::rb_mutex_lock(mutex) }
             })?;
         }
+        worker::settle(self);
         self.runs_in.set(this_thread);
         self.signals.stop.store(false, Ordering::Relaxed);
         let entered = Entered { connection: self, is_called_back: false };
@@ -253,6 +269,12 @@ impl Connection {
     pub(crate) fn run_in(&self, thread: libc::pthread_t) -> libc::pthread_t {
         self.runs_in.replace(thread)
     }
+}
+
+/// What tells an object from the others.
+fn address(value: Opaque<Value>) -> rb_sys::VALUE {
+    // SAFETY: only the address is taken.
+    unsafe { Ruby::get_unchecked() }.get_inner(value).as_raw()
 }
 
 /// What tells this thread from the others.
@@ -297,7 +319,11 @@ impl Entered<'_> {
     ///
     /// # Errors
     /// What was raised meanwhile.
-    pub(crate) fn wait<T>(&self, ruby: &Ruby, work: impl FnOnce() -> T) -> Result<T, Error> {
+    pub(crate) fn wait<T: 'static>(
+        &self,
+        ruby: &Ruby,
+        work: impl FnOnce() -> T + 'static,
+    ) -> Result<T, Error> {
         let done = if worker::is_wanted() {
             worker::execute(ruby, self.connection, work)?
         } else {
@@ -324,14 +350,13 @@ impl Entered<'_> {
     pub(crate) fn open(
         &self,
         ruby: &Ruby,
-        open: impl FnOnce(&mut *mut ffi::sqlite3) -> i32,
+        open: impl FnOnce(&mut *mut ffi::sqlite3) -> i32 + 'static,
     ) -> Result<(), Error> {
         let (code, db) = self.wait(ruby, || {
             let mut db = ptr::null_mut();
             let code = open(&mut db);
-            (code, Address(db))
+            (code, db)
         })?;
-        let Address(db) = db;
         if code != ffi::SQLITE_OK {
             let failure = failure(db, code);
             sqlite!(sqlite3_close_v2(db));
@@ -357,7 +382,7 @@ impl Entered<'_> {
     pub(crate) fn watch_progress(&self) {
         let connection = self.connection;
         let db = connection.db.get();
-        let data = ptr::from_ref(connection).cast_mut().cast();
+        let data = Arc::as_ptr(connection).cast_mut().cast();
         if !connection.is_engines.get() || connection.statement_timeout.get().is_some() {
             sqlite!(sqlite3_progress_handler(db, INSTRUCTIONS, Some(progress), data));
         } else {
@@ -371,17 +396,14 @@ impl Entered<'_> {
     /// What was raised meanwhile.
     pub(crate) fn close(&self, ruby: &Ruby) -> Result<(), Error> {
         let connection = self.connection;
-        let db = Address(connection.db.get());
-        if connection.closes.replace(true) || db.0.is_null() {
+        let db = connection.db.get();
+        if connection.closes.replace(true) || db.is_null() {
             return Ok(());
         }
         if connection.statements.get() == 0 {
             connection.db.set(ptr::null_mut());
         }
-        self.wait(ruby, move || {
-            let Address(db) = db;
-            sqlite!(sqlite3_close_v2(db))
-        })?;
+        self.wait(ruby, move || sqlite!(sqlite3_close_v2(db)))?;
         Ok(())
     }
 
@@ -459,10 +481,6 @@ impl Drop for Entered<'_> {
         unsafe { rb_sys::rb_mutex_unlock(mutex) };
     }
 }
-
-/// An address that goes to the thread which executes a call.
-#[derive(Clone, Copy)]
-pub(crate) struct Address<T>(pub(crate) *mut T);
 
 fn failure(db: *mut ffi::sqlite3, code: i32) -> Failure {
     let text = sqlite!(sqlite3_errmsg(db));

@@ -76,7 +76,7 @@ impl Database {
     fn open_with(
         &self,
         ruby: &Ruby,
-        open: impl FnOnce(&mut *mut ffi::sqlite3) -> i32,
+        open: impl FnOnce(&mut *mut ffi::sqlite3) -> i32 + 'static,
     ) -> Result<(), Error> {
         if !self.is_closed() {
             return Err(refusal(ruby, "cannot open a database that is already open"));
@@ -98,7 +98,7 @@ impl Database {
     ) -> Result<Obj<Database>, Error> {
         let name = value::c_text(name)?;
         let vfs = vfs.map(value::c_text).transpose()?;
-        this.open_with(ruby, |db| {
+        this.open_with(ruby, move |db| {
             let vfs = vfs.as_ref().map_or(ptr::null(), |vfs| vfs.as_ptr());
             sqlite!(sqlite3_open_v2(name.as_ptr(), db, flags, vfs))
         })?;
@@ -111,7 +111,7 @@ impl Database {
         // Aligned, as SQLite reads it.
         let units: Vec<u16> =
             bytes.chunks_exact(2).map(|it| u16::from_ne_bytes([it[0], it[1]])).collect();
-        this.open_with(ruby, |db| sqlite!(sqlite3_open16(units.as_ptr().cast(), db)))?;
+        this.open_with(ruby, move |db| sqlite!(sqlite3_open16(units.as_ptr().cast(), db)))?;
         Ok(ffi::SQLITE_OK)
     }
 
@@ -129,13 +129,10 @@ impl Database {
 
     /// Lets go of a connection that another process has made, without touching it.
     fn discard(ruby: &Ruby, this: Obj<Database>) -> Result<Obj<Database>, Error> {
-        let inherited = this.connection.borrow().as_ref().is_some_and(|it| it.is_inherited());
-        if inherited {
-            this.is_discarded.set(true)
-        } else {
-            Database::close(ruby, this)?;
+        if let Some(connection) = &*this.connection.borrow() {
+            connection.discard();
         }
-        Ok(this)
+        Database::close(ruby, this)
     }
 
     fn is_closed(&self) -> bool {
@@ -230,7 +227,7 @@ impl Database {
         let connection = this.connection(ruby)?;
         let entered = connection.enter(ruby)?;
         let db = entered.db(ruby)?;
-        let (code, message) = entered.wait(ruby, || {
+        let (code, message) = entered.wait(ruby, move || {
             let mut message = ptr::null_mut();
             let (file, entry) = (file.as_ptr(), ptr::null());
             (sqlite!(sqlite3_load_extension(db, file, entry, &mut message)), message)
@@ -257,11 +254,12 @@ impl Database {
         let connection = this.connection(ruby)?;
         let entered = connection.enter(ruby)?;
         let db = entered.db(ruby)?;
-        let mut rows: Vec<Row> = Vec::new();
-        let data = ptr::from_mut(&mut rows).cast();
-        let (code, message) = entered.wait(ruby, || {
-            let mut message = ptr::null_mut();
-            (sqlite!(sqlite3_exec(db, sql.as_ptr(), Some(add_row), data, &mut message)), message)
+        let (rows, code, message) = entered.wait(ruby, move || {
+            let mut rows: Vec<Row> = Vec::new();
+            let data = ptr::from_mut(&mut rows).cast();
+            let (sql, mut message) = (sql.as_ptr(), ptr::null_mut());
+            let code = sqlite!(sqlite3_exec(db, sql, Some(add_row), data, &mut message));
+            (rows, code, message)
         })?;
         if code != ffi::SQLITE_OK {
             let mut failure = entered.failure(code);

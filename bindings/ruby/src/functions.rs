@@ -50,7 +50,11 @@ impl Callee {
 /// The data is the address of a callee, which nobody uses afterwards.
 unsafe extern "C" fn destroy(data: *mut ffi::c_void) {
     // SAFETY: `Callee::make` has made it.
-    drop(unsafe { Box::from_raw(data.cast::<Callee>()) });
+    let callee = unsafe { Box::from_raw(data.cast::<Callee>()) };
+    // Without the GVL the connection is being closed, and lets go of everything soon.
+    if gvl::is_held() {
+        callee.connection().let_go(callee.object);
+    }
 }
 
 /// The arguments of a function.
@@ -246,7 +250,7 @@ unsafe extern "C" fn finish(context: *mut ffi::sqlite3_context) {
         if group.instance != 0 {
             // SAFETY: the connection has kept it alive.
             let instance = unsafe { Value::from_raw(group.instance) };
-            callee.connection().let_go(ruby, instance);
+            callee.connection().let_go(Opaque::from(instance));
             group.instance = 0;
         }
     });

@@ -6,7 +6,6 @@
 
 use core::cell::Cell;
 use core::time::Duration;
-use std::time::Instant;
 
 /// Up to here a step is short.
 const SHORT: Duration = Duration::from_micros(200);
@@ -27,15 +26,9 @@ impl Pace {
         self.apart.get() == 0
     }
 
-    /// Executes a step, and learns from how long it takes.
-    pub(crate) fn time<T>(&self, step: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let done = step();
-        if began.elapsed() > SHORT {
-            self.apart.set(APART);
-        } else {
-            self.apart.set(self.apart.get().saturating_sub(1));
-        }
-        done
+    /// A step has taken so long.
+    pub(crate) fn learn(&self, took: Duration) {
+        let apart = if took > SHORT { APART } else { self.apart.get().saturating_sub(1) };
+        self.apart.set(apart);
     }
 }

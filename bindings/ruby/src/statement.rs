@@ -3,6 +3,7 @@
 use core::cell::{Cell, OnceCell};
 use core::ptr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use magnus::gc::Marker;
 use magnus::typed_data::Obj;
@@ -82,7 +83,7 @@ impl Statement {
         let Some(connection) = self.connection.get() else {
             return Err(refusal(ruby, "cannot use a closed statement"));
         };
-        if connection.is_inherited() {
+        if connection.is_discarded() {
             let text = "cannot use a statement associated with a discarded database";
             return Err(refusal(ruby, text));
         }
@@ -133,12 +134,20 @@ impl Statement {
     }
 
     fn close(ruby: &Ruby, this: Obj<Statement>) -> Result<Obj<Statement>, Error> {
+        if this.connection.get().is_some_and(|it| it.is_discarded()) && !this.is_closed() {
+            let raw = this.raw.replace(ptr::null_mut());
+            // What this process has made is finalized by the next one who uses the connection, or with it.
+            if let Some(connection) = this.connection.get().filter(|it| !it.is_inherited()) {
+                connection.throw_away(Garbage::Statement(raw));
+            }
+            return Ok(this);
+        }
         let open = this.open(ruby)?;
-        this.raw.set(ptr::null_mut());
+        let raw = this.raw.replace(ptr::null_mut());
         if this.kind.get() != Kind::Reads && this.is_running.get() {
             // It may have to end its transaction.
             let entered = &open.entered;
-            entered.wait(ruby, || sqlite!(sqlite3_reset(open.raw)))?;
+            entered.wait(ruby, move || sqlite!(sqlite3_reset(raw)))?;
         }
         open.entered.finalize(open.raw);
         open.entered.at_once(|| ())?;
@@ -189,12 +198,20 @@ impl Statement {
         };
         let raw = open.raw;
         if may_wait {
-            open.entered.wait(ruby, || sqlite!(sqlite3_step(raw)))
-        } else if pace.is_short() {
-            open.entered.at_once(|| pace.time(|| sqlite!(sqlite3_step(raw))))
-        } else {
-            open.entered.wait(ruby, || pace.time(|| sqlite!(sqlite3_step(raw))))
+            return open.entered.wait(ruby, move || sqlite!(sqlite3_step(raw)));
         }
+        let step = move || {
+            let began = Instant::now();
+            let code = sqlite!(sqlite3_step(raw));
+            (code, began.elapsed())
+        };
+        let (code, took) = if pace.is_short() {
+            open.entered.at_once(step)?
+        } else {
+            open.entered.wait(ruby, step)?
+        };
+        pace.learn(took);
+        Ok(code)
     }
 
     /// Ends the execution.
@@ -203,7 +220,7 @@ impl Statement {
         let raw = open.raw;
         if self.is_running.replace(false) && self.kind.get() != Kind::Reads {
             // It may have to end its transaction.
-            open.entered.wait(ruby, || sqlite!(sqlite3_reset(raw)))?;
+            open.entered.wait(ruby, move || sqlite!(sqlite3_reset(raw)))?;
         } else {
             open.entered.at_once(|| sqlite!(sqlite3_reset(raw)))?;
         }

@@ -1,5 +1,8 @@
 //! Fiber schedulers: a call that may wait is executed by another thread of Ruby's, and its fiber waits for that thread. So the other
 //! fibers of its own thread go on.
+//!
+//! A fiber may never come back: Ruby drops the fibers of a thread that is killed. So a job owns all that it works with, and whoever enters
+//! its connection next has it end first ([`settle`]).
 
 use core::ffi::c_void;
 use core::ptr;
@@ -15,7 +18,7 @@ use crate::connection::{Connection, this_thread};
 use crate::error::refusal;
 use crate::gvl;
 
-/// How long an owner who was interrupted waits at a time for its worker, which ends soon.
+/// How long somebody waits at a time for a job that was told to end.
 const STEP: Duration = Duration::from_millis(5);
 
 /// Whether this fiber may not block its thread.
@@ -25,98 +28,126 @@ pub(crate) fn is_wanted() -> bool {
     scheduler != rb_sys::Qnil as rb_sys::VALUE
 }
 
-/// Whether the work is done: the worker has let go of everything that its owner has.
+/// Whether a job has ended.
 #[derive(Default)]
-struct Finish {
-    is_done: Mutex<bool>,
+pub(crate) struct Finish {
+    has_ended: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Finish {
     fn set(&self) {
-        *self.is_done.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
 
-    fn wait(&self, for_at_most: Duration) -> bool {
-        let is_done = self.is_done.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(is_done, for_at_most, |done| !*done);
+    fn wait(&self, at_most: Duration) -> bool {
+        let has_ended = self.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(has_ended, at_most, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// What a worker does.
-struct Job<'a, F, T> {
-    connection: &'a Connection,
-    work: F,
-    done: &'a mut Option<T>,
+/// What another thread does for a fiber.
+struct Job<F, T> {
+    connection: Arc<Connection>,
+    work: Option<F>,
+    result: Arc<Mutex<Option<T>>>,
     finish: Arc<Finish>,
+}
+
+/// However the thread ends.
+impl<F, T> Drop for Job<F, T> {
+    fn drop(&mut self) {
+        self.finish.set();
+    }
 }
 
 /// Has another thread execute `work`, and waits for it as the fiber's scheduler wants.
 ///
 /// # Errors
 /// What is raised in this fiber meanwhile: the work ends then as if it were interrupted, and before this returns.
-pub(crate) fn execute<T>(
+pub(crate) fn execute<T: 'static>(
     ruby: &Ruby,
-    connection: &Connection,
-    work: impl FnOnce() -> T,
+    connection: &Arc<Connection>,
+    work: impl FnOnce() -> T + 'static,
 ) -> Result<T, Error> {
+    let result = Arc::new(Mutex::new(None));
     let finish = Arc::new(Finish::default());
-    let mut done = None;
-    let mut job = Some(Job { connection, work, done: &mut done, finish: Arc::clone(&finish) });
     // Other fibers of this thread are in no callback of the connection.
     let owner = connection.run_in(0);
-    let joined = run(connection, &mut job, &finish);
+    connection.job.replace(Some(Arc::clone(&finish)));
+    let job = Job {
+        connection: Arc::clone(connection),
+        work: Some(|result: &Mutex<Option<T>>| *lock(result) = Some(work())),
+        result: Arc::clone(&result),
+        finish,
+    };
+    let joined = start(job).and_then(|thread| thread.funcall::<_, _, Value>("join", ()));
+    settle(connection);
     connection.run_in(owner);
     joined?;
-    drop(job);
+    let done = lock(&result).take();
     done.ok_or_else(|| refusal(ruby, "the thread that executed the statement was killed"))
 }
 
-/// Starts the thread, and waits until it has let go of the job.
-fn run<F: FnOnce() -> T, T>(
-    connection: &Connection,
-    job: &mut Option<Job<'_, F, T>>,
-    finish: &Finish,
-) -> Result<(), Error> {
-    let data: *mut c_void = ptr::from_mut(job).cast();
-    let thread = protect(|| {
-        // SAFETY: with the GVL; this function returns when the thread has let go of the job.
-        unsafe { rb_sys::rb_thread_create(Some(main::<F, T>), data) }
-    })?;
-    // SAFETY: a thread of Ruby's.
-    let thread = unsafe { Value::from_raw(thread) };
-    let joined = thread.funcall::<_, _, Value>("join", ());
-    if joined.is_err() {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends what another thread still does on this connection for a fiber that waits no more.
+pub(crate) fn settle(connection: &Connection) {
+    let Some(finish) = connection.job.take() else { return };
+    while !finish.wait(Duration::ZERO) {
         connection.signals.stop.store(true, Ordering::Relaxed);
-        let lives = || thread.funcall::<_, _, bool>("alive?", ()).unwrap_or(true);
-        while !finish.wait(Duration::ZERO) && lives() {
-            // Whatever else is raised: the work uses what is this fiber's.
-            let _ = protect(|| pause(finish));
+        // Whatever is raised here is raised later: the job uses the connection.
+        if let Err(error) = protect(|| pause(&finish)) {
+            connection.signals.raise_later(error);
         }
     }
-    joined.map(|_| ())
+}
+
+/// Starts the thread.
+fn start<F: FnOnce(&Mutex<Option<T>>), T>(job: Job<F, T>) -> Result<Value, Error> {
+    let job: *mut Job<F, T> = Box::into_raw(Box::new(job));
+    let thread = protect(|| {
+        // SAFETY: with the GVL; the thread takes the job.
+        unsafe { rb_sys::rb_thread_create(Some(main::<F, T>), job.cast()) }
+    });
+    match thread {
+        // SAFETY: a thread of Ruby's.
+        Ok(thread) => Ok(unsafe { Value::from_raw(thread) }),
+        Err(error) => {
+            // SAFETY: there is no thread that could have taken it.
+            drop(unsafe { Box::from_raw(job) });
+            Err(error)
+        }
+    }
 }
 
 /// What the thread executes.
 ///
 /// # Safety
-/// The data is the address of a job, which nobody else uses.
-unsafe extern "C" fn main<F: FnOnce() -> T, T>(data: *mut c_void) -> rb_sys::VALUE {
-    // SAFETY: what `run` has given.
-    let job = unsafe { &mut *data.cast::<Option<Job<'_, F, T>>>() };
-    if let Some(Job { connection, work, done, finish }) = job.take() {
-        connection.run_in(this_thread());
-        // An error says that the thread was killed before it has begun: its owner sees that nothing is done.
-        let _ = gvl::without(&connection.signals.asked, || *done = Some(work()));
-        connection.run_in(0);
-        finish.set();
-    }
+/// The data is the address of a job in a box, which nobody else uses.
+unsafe extern "C" fn main<F: FnOnce(&Mutex<Option<T>>), T>(data: *mut c_void) -> rb_sys::VALUE {
+    // SAFETY: what `start` has given.
+    let mut job = unsafe { Box::from_raw(data.cast::<Job<F, T>>()) };
+    job.run();
+    drop(job);
     rb_sys::Qnil as rb_sys::VALUE
 }
 
-/// Waits a moment for the worker without the GVL.
+impl<F: FnOnce(&Mutex<Option<T>>), T> Job<F, T> {
+    fn run(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        self.connection.run_in(this_thread());
+        // An error says that the thread was killed before it has begun: its owner sees that nothing is done.
+        let _ = gvl::without(&self.connection.signals.asked, || work(&self.result));
+        self.connection.run_in(0);
+    }
+}
+
+/// Waits a moment for a job without the GVL.
 fn pause(finish: &Finish) -> rb_sys::VALUE {
     /// # Safety
     /// The data is the address of such a finish.

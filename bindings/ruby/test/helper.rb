@@ -6,6 +6,8 @@ $LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
 require "minitest/autorun"
 require "tmpdir"
 require "timeout"
+require "io/wait"
+require "fileutils"
 require "manyhands"
 
 class DatabaseTest < Minitest::Test

@@ -34,6 +34,7 @@ module Manyhands
     end
 
     def each
+      @statement.must_be_open!
       return enum_for(:each) unless block_given?
 
       while (row = self.next)
@@ -42,6 +43,7 @@ module Manyhands
     end
 
     def each_hash
+      @statement.must_be_open!
       return enum_for(:each_hash) unless block_given?
 
       while (row = next_hash)

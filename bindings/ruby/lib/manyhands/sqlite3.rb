@@ -14,6 +14,14 @@ else
     SQLITE_PACKAGED_LIBRARIES = true
     SQLITE_PRECOMPILED_LIBRARIES = false
 
+    VERSION_INFO = {
+      ruby: RUBY_DESCRIPTION,
+      gem: { version: VERSION },
+      sqlite: { compiled: Manyhands::SQLITE_VERSION, loaded: Manyhands::SQLITE_LOADED_VERSION, packaged: true, precompiled: false,
+                sqlcipher: false, threadsafe: Manyhands.threadsafe },
+      manyhands: Manyhands::VERSION
+    }.freeze
+
     (Manyhands.constants - [:VERSION]).each { |name| const_set(name, Manyhands.const_get(name)) }
 
     class << self
@@ -33,7 +41,7 @@ else
   # Whoever requires a file of the gem has it already.
   %w[
     sqlite3 sqlite3/constants sqlite3/database sqlite3/errors sqlite3/fork_safety sqlite3/pragmas sqlite3/resultset sqlite3/sqlite3_native
-    sqlite3/statement sqlite3/value sqlite3/version
+    sqlite3/statement sqlite3/value sqlite3/version sqlite3/version_info
   ].each do |feature|
     $LOADED_FEATURES << File.expand_path("stand_in/#{feature}.rb", __dir__)
   end
