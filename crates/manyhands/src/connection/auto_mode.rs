@@ -27,7 +27,7 @@ use manyhands_sqlite::Value;
 
 use crate::Error;
 use crate::connection::Connection;
-use crate::connection::speculative::{Optimistic, is_begin_concurrent};
+use crate::connection::speculative::Optimistic;
 use crate::limits;
 use crate::options::TransactionMode;
 use crate::row::{Outcome, Tally};
@@ -35,6 +35,7 @@ use crate::statement::infallible::InfallibleWrite;
 use crate::statement::observe::Observer;
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::{self, InSpeculation, TransactionStatement};
+use crate::statement::text::is_begin_concurrent;
 use crate::transaction::log::Entry;
 
 /// What a statement of a transaction of mode Auto needs before it is executed.

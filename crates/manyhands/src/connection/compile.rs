@@ -9,7 +9,6 @@ use crate::Error;
 use crate::connection::Connection;
 use crate::connection::nothing_to_do::may_have_nothing_to_do;
 use crate::connection::own_answers::has_own_answer;
-use crate::connection::speculative::is_begin_concurrent;
 use crate::connection::synchronous::is_synchronous;
 use crate::error::ErrorKind;
 use crate::params::Given;
@@ -18,7 +17,7 @@ use crate::statement::fingerprint::Fingerprint;
 use crate::statement::prepared::{Prepared, Spared, Uses};
 use crate::statement::rewrite;
 use crate::statement::routing::{Route, is_nothing};
-use crate::statement::text::{begins_as_a_write, is_blank};
+use crate::statement::text::{begins_as_a_write, is_begin_concurrent, is_blank};
 
 /// A compiled statement, with a value for each of its parameters.
 type Begun<'v> = (Box<Prepared>, Cow<'v, [Value]>);

@@ -469,37 +469,3 @@ impl Optimistic {
         self.log.clear();
     }
 }
-
-/// True for `BEGIN CONCURRENT`, which is not SQLite's own: it means BEGIN.
-pub(crate) fn is_begin_concurrent(sql: &str) -> bool {
-    if sql.len() < "BEGIN CONCURRENT".len() {
-        return false;
-    }
-    let is =
-        |found: Option<&str>, word: &str| found.is_some_and(|it| it.eq_ignore_ascii_case(word));
-    let mut words = sql.split_whitespace();
-    // A script may follow: no word of it is looked at in vain.
-    if !is(words.next(), "BEGIN") {
-        return false;
-    }
-    let mut words =
-        sql.trim_end_matches(|it: char| it.is_whitespace() || it == ';').split_whitespace().skip(1);
-    let (second, third) = (words.next(), words.next());
-    let ends = third.is_none() || is(third, "TRANSACTION") && words.next().is_none();
-    is(second, "CONCURRENT") && ends
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn begin_concurrent_is_known() {
-        for sql in ["BEGIN CONCURRENT", " begin\n concurrent transaction ; "] {
-            assert!(is_begin_concurrent(sql), "{sql}");
-        }
-        for sql in ["BEGIN", "BEGIN CONCURRENT x", "CONCURRENT", "BEGIN IMMEDIATE"] {
-            assert!(!is_begin_concurrent(sql), "{sql}");
-        }
-    }
-}

@@ -21,6 +21,7 @@ use crate::statement::prepared::{self, Prepared};
 use crate::statement::routing::{Route, TransactionStatement};
 use crate::statement::rowid::{GivenIds, Recorded, Rewriting};
 use crate::statement::tables::{TableSet, has_sequence};
+use crate::statement::text;
 
 impl Connection {
     /// Executes a statement here while holding the turns of all files that it writes.
@@ -448,9 +449,7 @@ impl Connection {
 
 /// True for what SQLite refuses in a transaction, whatever others do: nobody waits for that.
 pub(crate) fn fails_in_transaction(prepared: &Prepared) -> bool {
-    let is_vacuum =
-        || prepared.sql.trim_start().get(..6).is_some_and(|it| it.eq_ignore_ascii_case("VACUUM"));
     prepared.facts.transaction == Some(TransactionStatement::Begin)
         || prepared.facts.copies
-        || prepared.facts.silent && is_vacuum()
+        || prepared.facts.silent && text::is_vacuum(&prepared.sql)
 }
