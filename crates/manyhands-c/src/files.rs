@@ -3,21 +3,24 @@
 //! Where they write, SQLite takes its own lock, and the connection its turn before that.
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ptr;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use manyhands::driver::ConnectionExt;
 use manyhands::{Connection, ValueRef};
 
 use crate::ffi::{self, ChangeFilter, ConflictHandler, Input, TableFilter};
 use crate::handle::{Data, Handle};
+use crate::per_process::PerProcess;
+use crate::planted::planted;
 
 /// The connections of open blobs and backups, which must not be closed before them.
-static OPEN: LazyLock<Mutex<HashMap<usize, Vec<usize>>>> = LazyLock::new(Mutex::default);
+static OPEN: PerProcess<BTreeMap<usize, Vec<usize>>> =
+    PerProcess::new([const { Mutex::new(BTreeMap::new()) }; _]);
 
 /// The backups that have begun to write, and hold SQLite's lock.
-static WRITING: LazyLock<Mutex<Vec<usize>>> = LazyLock::new(Mutex::default);
+static WRITING: PerProcess<Vec<usize>> = PerProcess::new([const { Mutex::new(Vec::new()) }; _]);
 
 c_api! {
     /// Copies the WAL into the database (<https://sqlite.org/c3ref/wal_checkpoint_v2.html>).
@@ -155,22 +158,22 @@ c_api! {
     fn sqlite3_backup_step(backup: *mut ffi::sqlite3_backup, pages: c_int) -> c_int {
         // SAFETY: the caller has promised an open backup.
         let step = || unsafe { ffi::sqlite3_backup_step(backup, pages) };
-        let to = lock(&OPEN).get(&(backup as usize)).and_then(|it| it.first().copied());
-        let is_writing = lock(&WRITING).contains(&(backup as usize));
+        let to = OPEN.lock().get(&(backup as usize)).and_then(|it| it.first().copied());
+        let is_writing = WRITING.lock().contains(&(backup as usize));
         let to: *mut ffi::sqlite3 = to.map_or(ptr::null_mut(), |it| it as *mut ffi::sqlite3);
         // SAFETY: the target is open as long as the backup is.
         let target = unsafe { Handle::entered(to) };
         let Some(target) = target.filter(|it| !it.is_called_back() && !is_writing) else { return step() };
         let code = target.engine(|it| it.overwrite_in_turn(step)).unwrap_or_else(|code| code);
         if matches!(code, ffi::SQLITE_OK | ffi::SQLITE_DONE) {
-            lock(&WRITING).push(backup as usize);
+            WRITING.lock().push(backup as usize);
         }
         code
     }
 
     /// Ends a backup.
     fn sqlite3_backup_finish(backup: *mut ffi::sqlite3_backup) -> c_int {
-        lock(&WRITING).retain(|it| *it != backup as usize);
+        WRITING.lock().retain(|it| *it != backup as usize);
         // SAFETY: the caller has promised null or an open backup.
         let finish = || unsafe { ffi::sqlite3_backup_finish(backup) };
         // SAFETY: its connections are open as long as it is.
@@ -297,7 +300,7 @@ fn checkpoint(
 
 /// Notes that something of these connections is open: they are not closed before it.
 fn note_open(what: usize, connections: &[*mut ffi::sqlite3]) {
-    lock(&OPEN).insert(what, connections.iter().map(|it| *it as usize).collect());
+    OPEN.lock().insert(what, connections.iter().map(|it| *it as usize).collect());
     for &db in connections {
         // SAFETY: an open connection.
         if let Some(handle) = unsafe { Handle::of(db) } {
@@ -311,9 +314,17 @@ fn note_open(what: usize, connections: &[*mut ffi::sqlite3]) {
 /// # Safety
 /// Its connections are open.
 unsafe fn end_open(what: usize, close: impl FnOnce() -> c_int) -> c_int {
-    let connections = lock(&OPEN).remove(&what).unwrap_or_default();
+    let own = OPEN.lock().remove(&what);
+    let inherited = || OPEN.find_inherited(|open| open.get(&what).cloned());
+    let (connections, is_own) = match own {
+        Some(connections) => (connections, true),
+        None => inherited()
+            .filter(|_| !planted("c-child-ends-reads"))
+            .map_or_else(|| (Vec::new(), true), |connections| (connections, false)),
+    };
     let mut code = None;
-    let mut close = Some(close);
+    // A parent's stays as it is.
+    let mut close = is_own.then_some(close);
     if let Some(&first) = connections.first() {
         // SAFETY: the caller has promised it.
         if let Some(handle) = unsafe { Handle::entered(first as *mut ffi::sqlite3) } {
@@ -330,10 +341,6 @@ unsafe fn end_open(what: usize, close: impl FnOnce() -> c_int) -> c_int {
         }
     }
     code
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// # Safety

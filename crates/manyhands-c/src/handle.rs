@@ -3,29 +3,33 @@
 use core::cell::{Cell, RefCell, UnsafeCell};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
-use manyhands::driver::ConnectionExt;
+use manyhands::driver::{ConnectionExt, fork_generation};
 use manyhands::{Connection, Error, InterruptHandle, Outcome};
 
 use crate::ffi;
 use crate::hooks::Hooks;
+use crate::per_process::PerProcess;
+use crate::planted::planted;
 use crate::statement::Statement;
 
 /// Where SQLite's connection keeps the address of its handle.
 const KEY: *const core::ffi::c_char = c"manyhands".as_ptr();
 
 /// What interrupts each open connection. `sqlite3_interrupt` is called while another thread holds the connection's mutex.
-static INTERRUPTS: LazyLock<RwLock<HashMap<usize, InterruptHandle>>> =
-    LazyLock::new(RwLock::default);
+static INTERRUPTS: PerProcess<BTreeMap<usize, InterruptHandle>> =
+    PerProcess::new([const { Mutex::new(BTreeMap::new()) }; _]);
 
 /// A connection of ours. All of it is used under SQLite's mutex of the connection.
 pub(crate) struct Handle {
     pub(crate) db: *mut ffi::sqlite3,
+    /// Of the process that has opened it.
+    generation: u64,
     connection: UnsafeCell<Connection>,
     /// How many calls of SQLite or the engine are under way here, each of which may call back.
     depth: Cell<u32>,
@@ -60,9 +64,10 @@ impl Handle {
     pub(crate) fn open(connection: Connection, immediate_as_auto: bool) -> *mut ffi::sqlite3 {
         let db: *mut ffi::sqlite3 = connection.as_ptr().cast();
         let interrupt = connection.interrupt_handle();
-        interrupts_mut(|it| it.insert(db as usize, interrupt));
+        INTERRUPTS.lock().insert(db as usize, interrupt);
         let handle = Box::into_raw(Box::new(Handle {
             db,
+            generation: fork_generation(),
             hooks: Hooks::new(db, connection.application_statements()),
             connection: UnsafeCell::new(connection),
             depth: Cell::new(0),
@@ -93,13 +98,13 @@ impl Handle {
     /// # Safety
     /// Nobody uses the handle afterwards; its statements, blobs and backups are gone.
     pub(crate) unsafe fn close(&self) {
-        interrupts_mut(|it| it.remove(&(self.db as usize)));
+        INTERRUPTS.lock().remove(&(self.db as usize));
         // SAFETY: the connection is open.
-        if unsafe { ffi::sqlite3_get_autocommit(self.db) } == 0 {
+        if !self.is_inherited() && unsafe { ffi::sqlite3_get_autocommit(self.db) } == 0 {
             // SQLite would roll back, and tell the program. What the engine rolls back it tells nobody.
             self.hooks.tell_rollback();
         }
-        if !self.rows.get().is_null() {
+        if !self.rows.get().is_null() && !self.is_inherited() {
             // SAFETY: ours, and the statements on it are gone.
             unsafe { ffi::sqlite3_close(self.rows.get()) };
         }
@@ -150,6 +155,17 @@ impl Handle {
     /// True in a callback: the engine, or a statement, is under way.
     pub(crate) fn is_called_back(&self) -> bool {
         self.depth.get() > 0
+    }
+
+    /// True in a forked child of the process that has opened it. There what has begun is not ended: the locks are the parent's, and another
+    /// thread of the parent may hold SQLite's mutexes for ever.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation != fork_generation() && !planted("c-child-ends-reads")
+    }
+
+    /// Fails as the engine does with an inherited connection.
+    pub(crate) fn refuse_inherited(&self) -> c_int {
+        self.engine(|it| it.read_alone(|| ffi::SQLITE_MISUSE)).unwrap_or_else(|code| code)
     }
 
     /// Calls SQLite for something that may call back.
@@ -272,16 +288,12 @@ impl core::ops::Deref for Entered<'_> {
 
 /// Ends what a connection of ours waits for or executes; false for any other.
 pub(crate) fn interrupt(db: *mut ffi::sqlite3) -> bool {
-    let interrupts = INTERRUPTS.read().unwrap_or_else(PoisonError::into_inner);
+    let interrupts = INTERRUPTS.lock();
     let found = interrupts.get(&(db as usize));
     if let Some(interrupt) = found {
         interrupt.interrupt();
     }
     found.is_some()
-}
-
-fn interrupts_mut<T>(work: impl FnOnce(&mut HashMap<usize, InterruptHandle>) -> T) -> T {
-    work(&mut INTERRUPTS.write().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A pointer of the program's, which it uses in whatever thread.

@@ -20,6 +20,8 @@
 #[macro_use]
 mod exported;
 mod ffi;
+mod planted;
+mod per_process;
 mod options;
 mod open;
 mod handle;

@@ -325,11 +325,15 @@ impl Statement {
                 open.remove(place);
             }
         }
-        // SAFETY: the statement is open or null; and so are those that follow.
-        unsafe { ffi::sqlite3_finalize(self.mirror.get()) };
+        if !entered.is_inherited() {
+            // SAFETY: the statement is open or null.
+            unsafe { ffi::sqlite3_finalize(self.mirror.get()) };
+        }
         // SAFETY: `new` has made it of a box, and nobody uses it any more.
         let ours = unsafe { Box::from_raw(this) };
         match ours.compiled.take() {
+            // The engine lets it be.
+            Some(compiled) if entered.is_inherited() => drop(compiled),
             // What it was bound to goes with the values.
             Some(compiled) => {
                 // SAFETY: the statement is open.
@@ -344,6 +348,7 @@ impl Statement {
                     drop(compiled);
                 }
             }
+            None if entered.is_inherited() => {}
             // SAFETY: the statement is open, and belongs to this one.
             None => drop(unsafe { ffi::sqlite3_finalize(ours.raw.get()) }),
         }

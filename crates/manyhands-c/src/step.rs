@@ -9,6 +9,7 @@ use manyhands::{RowBuffer, ValueRef};
 
 use crate::ffi;
 use crate::handle::Handle;
+use crate::planted::planted;
 use crate::statement::{Rows, Running, Statement, UTF8};
 
 c_api! {
@@ -37,6 +38,10 @@ c_api! {
 
 impl Statement {
     fn step(&self, handle: &Handle) -> c_int {
+        if handle.is_inherited() {
+            *self.running.borrow_mut() = Running::Ended;
+            return self.failed_step(handle, handle.refuse_inherited());
+        }
         // Whatever comes of it: it has ended, unless it is said otherwise.
         match self.running.replace(Running::Ended) {
             Running::Shows(rows) => self.show_next(handle, rows),
@@ -63,7 +68,8 @@ impl Statement {
         let mut compiled = self.compiled.borrow_mut();
         let Some(statement) = &mut *compiled else { return self.start_alone(handle) };
         let values = self.values.borrow();
-        let started = handle.engine(|it| it.start_compiled(statement, &values));
+        let given = if planted("c-values-lost") { &[] } else { values.as_slice() };
+        let started = handle.engine(|it| it.start_compiled(statement, given));
         let raw = statement.as_ptr().cast();
         let counts = statement.changes_rows();
         drop((compiled, values));
@@ -89,6 +95,7 @@ impl Statement {
                     Some(cursor) => self.show_next(handle, Rows { cursor, shown: self.row.take() }),
                 }
             }
+            Err(_) if planted("c-failure-is-done") => handle.succeed(ffi::SQLITE_DONE),
             Err(code) => {
                 if counts {
                     // What a statement counts that has failed, or was refused, the engine knows.
@@ -273,6 +280,7 @@ impl Statement {
     pub(crate) fn end(&self, handle: &Handle) -> c_int {
         match self.running.replace(Running::Not) {
             Running::Not => return ffi::SQLITE_OK,
+            Running::Shows(_) if handle.is_inherited() => {}
             Running::Shows(rows) => {
                 // What it shows goes now.
                 // SAFETY: the mirror is open, or null.
@@ -282,7 +290,7 @@ impl Statement {
             Running::Stepped | Running::Ended => {}
         }
         let failed = self.failed.take();
-        if self.by_sqlite.get() {
+        if self.by_sqlite.get() && !handle.is_inherited() {
             // SAFETY: the statement is open.
             let code = handle.nested(|| unsafe { ffi::sqlite3_reset(self.raw.get()) });
             if failed.is_none() {
