@@ -54,7 +54,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin driver-packages demo test test-dropin test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -111,6 +111,11 @@ peer-packages: setup
 dropin: setup
 	crates/manyhands-c/build.sh
 
+# A writer in C, and a library for it that can die at its crash points and have faults planted.
+c-writer: dropin
+	crates/manyhands-c/build.sh campaign
+	reliability/c/build.sh target/dropin-campaign
+
 demo: build
 	@$(MANYHANDS) demo
 
@@ -118,6 +123,7 @@ test: setup test-models dropin
 	$(CARGO) test --locked --features manyhands/tokio
 	$(MAKE) test-dropin
 	$(CARGO) test --locked --release -p manyhands-reliability -- --test-threads 4
+	$(MAKE) test-c-writers
 	SEED=1 $(MAKE) fuzz
 	$(MAKE) test-python
 	$(MAKE) test-ruby
@@ -139,6 +145,15 @@ test-dropin: dropin driver-packages develop-python
 	target/release/capi-oracle --ours target/dropin/lib/libsqlite3.so.0 --stock target/dropin/stock/libsqlite3.so.0 --seed 1 \
 		--rounds $(ORACLE_ROUNDS) --known crates/manyhands-c-oracle/known_differences.txt
 	.venv/bin/python -m pytest -q crates/manyhands-c/drivers crates/manyhands-c/loader
+
+# Campaigns with every second writer a C program over the library that users get.
+C_WRITER = --writer target/dropin/writer
+test-c-writers: dropin build-reliability
+	reliability/c/build.sh target/dropin
+	target/release/reliability kill --rounds 6 --deaths 40 --point random $(C_WRITER)
+	target/release/reliability black-box --transactions 25000 $(C_WRITER)
+	target/release/reliability environment --case fork --rounds 2 $(C_WRITER)
+	target/release/reliability full --rounds 1 --pages 6 --byte-step 301 $(C_WRITER)
 
 # The Python package, built into a virtual environment of the tree.
 develop-python: setup
@@ -297,8 +312,8 @@ keep: prepare-report
 
 # Every campaign in slices, until each has the number of the long column. What is there from earlier calls counts; what
 # ends this one, by Ctrl-C or otherwise, costs one slice. Fails when there is a finding of this commit.
-campaign: setup
-	$(CARGO) build --locked --release -p manyhands-reliability
+campaign: setup c-writer
+	$(CARGO) build --locked --release -p manyhands-reliability -p manyhands-c-oracle
 	python3 reliability/campaign.py --results $(FIGURES) --page $(CAMPAIGN_PAGE) $(CAMPAIGN_SECONDS:%=--seconds %)
 
 # The peers' lints and tests. Not in release mode: Turso is built once more for it, but each of the programs here would be optimized as a whole,

@@ -25,6 +25,8 @@ WORDS_MAX = 400
 """How much of a finding's words the page has."""
 GREATEST = ("_ms", "_kb", "_bytes", "_max")
 """How the names of figures end of which the greatest counts, and not the sum."""
+WRITER = "target/dropin-campaign/writer"
+"""A writer in C over the library in the place of libsqlite3: `make c-writer`."""
 NEED_ROOT = ("full", "stopped", "environment --case memory", "environment --case namespaces")
 """They mount file systems, make control groups and namespaces. `power-cut` says so itself."""
 
@@ -72,6 +74,21 @@ GAVE_WAY = ["gave_way", "gave_way_later", "gave_way_unexpected", "killed"]
 IMAGES = ["recordings"] + [f"{who} {what}" for who in ("stock-full", "stock-normal") for what in ("distinct", "bad")]
 IMAGES += ["ours-normal bad", "careless-peer bad"]
 TARGETS = [f"{target} executions" for target in ("bytes", "insert", "queue_file", "request", "damaged_database", "sql")]
+
+
+def beside_c() -> list[Entry]:
+    """What is played once more with every second writer a C program."""
+    entries = [
+        Entry("kill", {"deaths": 25_000, "at *": 50}, DEATHS, ("--rounds", 10)),
+        Entry("black-box", {"committed": 5_000_000}, ["conflicts", "unknown", "killed"], ("--transactions", 75_000)),
+        Entry("environment --case fork", {"rounds": 100}, ["forks", *ERRORS], ("--rounds", 10)),
+        Entry("full --pages 0 --bytes 0", {"rounds": 50}, ERRORS, ("--rounds", 5)),
+        Entry("full --rounds 0 --bytes 0", {"pages": 256}, ERRORS, ("--pages", 64), "--from-page"),
+        Entry("full --rounds 0 --pages 0", {"bytes": 2177}, ERRORS, ("--bytes", 200), "--from-byte"),
+    ]
+    for entry in entries:
+        entry.words += f" --writer {WRITER}"
+    return entries
 
 
 def entries() -> list[Entry]:
@@ -123,11 +140,15 @@ def entries() -> list[Entry]:
         Entry("fuzz", {"executions": 1_000_000_000}, TARGETS, ("--passes", 1), "--from-pass", seeded=False, patience=3600),
         Entry("opening --processes 1000", {"rounds": 10}, ["processes"], rounds(1)),
         Entry("stock --checkpointer", {"rounds": 20}, ["writes", "acknowledged"], rounds(1)),
+        *beside_c(),
+        # The calls of the library in the place of libsqlite3, of some 150 a round.
+        Entry("oracle", {"calls": 10_000_000}, ["rounds", "agreed", "ended_early"], rounds(3000)),
+        Entry("oracle --planted", {"planted": 8}, ["caught"]),
         Entry("memory", {"writes": 200_000}, ["connection_kb", "queue_file_bytes", "wal_bytes_max"]),
         # An instance is explored whole.
         Entry("model --set large", {"instances": 7}, ["states"], ("--instances", 1), "--from-instance", seeded=False, patience=3600),
         # Each is tried with several methods and seeds, some of which hang.
-        Entry("planted-bugs", {"planted": 81}, ["caught"], ("--bugs", 2), "--from-bug", patience=3600),
+        Entry("planted-bugs", {"planted": 84}, ["caught"], ("--bugs", 2), "--from-bug", patience=3600),
     ]
 
 

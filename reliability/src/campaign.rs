@@ -14,6 +14,7 @@ pub mod memory;
 pub mod model;
 pub mod nth_call;
 pub mod opening;
+pub mod oracle;
 mod place;
 pub mod planted;
 pub mod planted_bugs;
@@ -34,6 +35,7 @@ use crate::child::Child;
 use crate::ledger::Ledger;
 use crate::preload::Preload;
 use crate::worker::{self, Act};
+use crate::writer_in_c;
 pub use contract::{HOT_ROWS, PARENTS, TABLES};
 pub use crew::log_path;
 pub use place::{end_with_stdin, memory_directory, place};
@@ -67,7 +69,8 @@ impl Writer {
         crash: Option<&str>,
         preload: &Preload,
     ) -> Result<Writer> {
-        let child = Child::spawn(&job.words(), crash, preload)?;
+        let program = writer_in_c::of(job);
+        let child = Child::spawn(program, &job.words(), crash, preload)?;
         Ok(Writer { child, job: job.clone(), is_victim: crash.is_some() })
     }
 
@@ -167,6 +170,7 @@ pub fn unexpected_errors(ledger: &Ledger, may_be_unknown: bool) -> Vec<String> {
 
 /// Prints the findings with the command that replays them. True when there are none.
 pub fn report(findings: &[String], replay: &str, kept: Option<TempDir>) -> bool {
+    let replay = &format!("{replay}{}", writer_in_c::words());
     for finding in findings {
         println!("FINDING {finding}");
         results::note(finding, replay);
@@ -199,6 +203,7 @@ mod tests {
             ("planted", "planted", planted::count()),
             ("planted-images", "planted", images::planted_count()),
             ("planted-bugs", "planted", planted_bugs::count()),
+            ("oracle --planted", "planted", oracle::planted_count()),
             ("full --rounds 0 --pages 0", "bytes", full::BYTES),
             ("model --set large", "instances", crate::model::instances::LARGE.len() as u64),
         ];

@@ -4,6 +4,7 @@
 //! then ends. Whatever happens, dropping a [`Child`] kills the process.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -41,9 +42,15 @@ fn lock(transcript: &Mutex<Transcript>) -> MutexGuard<'_, Transcript> {
 }
 
 impl Child {
-    /// Executes this program again as a writer; `crash` is its MANYHANDS_CRASH.
-    pub fn spawn(arguments: &[String], crash: Option<&str>, preload: &Preload) -> Result<Child> {
-        let program = std::env::current_exe().context("find this program")?;
+    /// Executes this program again as a writer, or the one that is given; `crash` is its MANYHANDS_CRASH.
+    pub fn spawn(
+        program: Option<&Path>,
+        arguments: &[String],
+        crash: Option<&str>,
+        preload: &Preload,
+    ) -> Result<Child> {
+        let own = || std::env::current_exe().context("find this program");
+        let program = program.map_or_else(own, |program| Ok(program.to_owned()))?;
         let mut command = match preload.starter() {
             [] => Command::new(program),
             [starter, words @ ..] => {

@@ -22,7 +22,9 @@ mod preload;
 mod shell;
 mod verdict;
 mod worker;
+mod writer_in_c;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +36,9 @@ struct CommandLine {
     /// A slice of the long column (`campaign.py`): ends when its stdin does.
     #[arg(long, hide = true)]
     slice: bool,
+    /// Every second writer is this program, the writer in C (`make c-writer`), where it knows the act.
+    #[arg(long, global = true)]
+    writer: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -72,6 +77,8 @@ enum Command {
     PowerCut(campaign::power_cut::Arguments),
     /// The fuzz targets, a while each; what they keep, the next pass goes on with.
     Fuzz(campaign::fuzz::Arguments),
+    /// Random calls of SQLite's C interface on the library and on plain SQLite.
+    Oracle(campaign::oracle::Arguments),
     /// Many processes create the same database at the same time.
     Opening(campaign::opening::Arguments),
     /// Visits every state of a model of the protocol: deaths, power cuts, another program.
@@ -84,7 +91,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let CommandLine { slice, command } = CommandLine::parse();
+    let CommandLine { slice, writer, command } = CommandLine::parse();
+    writer.into_iter().for_each(writer_in_c::choose);
     if slice {
         campaign::end_with_stdin();
     }
@@ -105,6 +113,7 @@ fn main() -> ExitCode {
         Command::NthCall(arguments) => campaign::nth_call::run(&arguments),
         Command::PowerCut(arguments) => campaign::power_cut::run(&arguments),
         Command::Fuzz(arguments) => campaign::fuzz::run(&arguments),
+        Command::Oracle(arguments) => campaign::oracle::run(&arguments),
         Command::Opening(arguments) => campaign::opening::run(&arguments),
         Command::Model(arguments) => campaign::model::run(&arguments),
         Command::Memory(arguments) => campaign::memory::run(&arguments),

@@ -75,8 +75,28 @@ const TURNS: &str = "contract --case turns --rounds 1 --timeout-ms 2000";
 const READERS: &str = "contract --case readers --rounds 1 --writes 400 --timeout-ms 4000";
 const SURROUNDINGS: &str = "test manyhands surroundings";
 
+/// With a writer in C, whose library has faults of its own.
+const KILL_C: &str = "kill --rounds 2 --deaths 1 --after-ms 150 --point random --writer target/dropin-campaign/writer";
+const FULL_C: &str = "full --rounds 1 --pages 4 --bytes 0 --writer target/dropin-campaign/writer";
+const FORKS_C: &str = "environment --case fork --rounds 2 --writer target/dropin-campaign/writer";
+
 /// All of them, in the order of a write's way.
 pub const BUGS: &[Bug] = &[
+    slow(
+        "c-values-lost",
+        "a statement of the C interface is executed without the values that it was bound to",
+        &[KILL_C],
+    ),
+    slow(
+        "c-failure-is-done",
+        "a statement of the C interface that has failed says that it is done",
+        &[FULL_C],
+    ),
+    slow(
+        "c-child-ends-reads",
+        "a forked child that uses the C interface ends what its parent has begun to read",
+        &[FORKS_C],
+    ),
     quick(
         "answer-before-commit",
         "a request is answered when it was executed, before the commit of its batch",
