@@ -8,7 +8,7 @@ PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g
 # Languages whose drivers write through the drop-in library.
 DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
 # Ruby, its headers and test library, and what generates Rust from the headers.
-RUBY_PACKAGES = ruby ruby-dev ruby-minitest libclang1
+RUBY_PACKAGES = ruby ruby-dev ruby-minitest $(if $(wildcard /usr/lib/llvm-*/lib/libclang*.so*),,libclang1)
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The benchmark, and what its peers need.

@@ -2,7 +2,8 @@
 //! fibers of its own thread go on.
 //!
 //! A fiber may never come back: Ruby drops the fibers of a thread that is killed. So a job owns all that it works with, and whoever enters
-//! its connection next has it end first ([`settle`]).
+//! its connection next has it end first ([`settle`]). For the same reason the fiber does not call `Thread#join` or `Queue#pop`: Ruby would
+//! have the address of something in its stack.
 
 use core::ffi::c_void;
 use core::ptr;
@@ -11,7 +12,7 @@ use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use magnus::rb_sys::{FromRawValue, protect};
-use magnus::value::ReprValue;
+use magnus::value::{BoxValue, ReprValue};
 use magnus::{Error, Ruby, Value};
 
 use crate::connection::{Connection, this_thread};
@@ -54,12 +55,40 @@ struct Job<F, T> {
     work: Option<F>,
     result: Arc<Mutex<Option<T>>>,
     finish: Arc<Finish>,
+    owner: Owner,
 }
 
-/// However the thread ends.
+/// The fiber that waits, and its scheduler.
+struct Owner {
+    scheduler: BoxValue<Value>,
+    fiber: BoxValue<Value>,
+}
+
+impl Owner {
+    /// This fiber.
+    fn current() -> Owner {
+        // SAFETY: with the GVL.
+        let scheduler = unsafe { rb_sys::rb_fiber_scheduler_current() };
+        // SAFETY: an object of Ruby's.
+        let scheduler = unsafe { Value::from_raw(scheduler) };
+        // SAFETY: with the GVL.
+        let fiber = unsafe { rb_sys::rb_fiber_current() };
+        // SAFETY: an object of Ruby's.
+        let fiber = unsafe { Value::from_raw(fiber) };
+        Owner { scheduler: BoxValue::new(scheduler), fiber: BoxValue::new(fiber) }
+    }
+
+    fn wake(&self) {
+        // A scheduler that was closed may refuse: its fibers do not come back.
+        let _: Result<Value, Error> = self.scheduler.funcall("unblock", (*self.fiber, *self.fiber));
+    }
+}
+
+/// However the thread ends, with the GVL.
 impl<F, T> Drop for Job<F, T> {
     fn drop(&mut self) {
         self.finish.set();
+        self.owner.wake();
     }
 }
 
@@ -81,12 +110,13 @@ pub(crate) fn execute<T: 'static>(
         connection: Arc::clone(connection),
         work: Some(|result: &Mutex<Option<T>>| *lock(result) = Some(work())),
         result: Arc::clone(&result),
-        finish,
+        finish: Arc::clone(&finish),
+        owner: Owner::current(),
     };
-    let joined = start(job).and_then(|thread| thread.funcall::<_, _, Value>("join", ()));
+    let waited = start(job).and_then(|()| block(&finish));
     settle(connection);
     connection.run_in(owner);
-    joined?;
+    waited?;
     let done = lock(&result).take();
     done.ok_or_else(|| refusal(ruby, "the thread that executed the statement was killed"))
 }
@@ -107,16 +137,24 @@ pub(crate) fn settle(connection: &Connection) {
     }
 }
 
+/// Has the scheduler execute other fibers until the job has ended.
+fn block(finish: &Finish) -> Result<(), Error> {
+    let Owner { scheduler, fiber } = Owner::current();
+    while !finish.wait(Duration::ZERO) {
+        let _: Value = scheduler.funcall("block", (*fiber, ()))?;
+    }
+    Ok(())
+}
+
 /// Starts the thread.
-fn start<F: FnOnce(&Mutex<Option<T>>), T>(job: Job<F, T>) -> Result<Value, Error> {
+fn start<F: FnOnce(&Mutex<Option<T>>), T>(job: Job<F, T>) -> Result<(), Error> {
     let job: *mut Job<F, T> = Box::into_raw(Box::new(job));
     let thread = protect(|| {
         // SAFETY: with the GVL; the thread takes the job.
         unsafe { rb_sys::rb_thread_create(Some(main::<F, T>), job.cast()) }
     });
     match thread {
-        // SAFETY: a thread of Ruby's.
-        Ok(thread) => Ok(unsafe { Value::from_raw(thread) }),
+        Ok(_) => Ok(()),
         Err(error) => {
             // SAFETY: there is no thread that could have taken it.
             drop(unsafe { Box::from_raw(job) });
