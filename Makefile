@@ -3,8 +3,8 @@
 
 # Programs that the tests and the demo run beside ours: the stock SQLite shell and its library,
 # setpriv (util-linux) to drop root, file systems for power cuts, strace for figures, a web server, a compiler for the fuzzer.
-# objcopy (binutils) makes the drop-in library.
-PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++ binutils
+# objcopy (binutils) makes the drop-in library. A terminal for the live screen.
+PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++ binutils tmux
 # Languages whose drivers write through the drop-in library.
 DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
 # Ruby, its headers and test library, and what generates Rust from the headers.

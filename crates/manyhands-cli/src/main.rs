@@ -1,4 +1,4 @@
-//! The `manyhands` command: run SQL on a file, run other programs, show the main job.
+//! The `manyhands` command: run SQL on a file, run other programs, see inside, show the main job.
 
 mod exec;
 
@@ -6,7 +6,15 @@ mod run;
 
 mod shell;
 
+mod top;
+
 mod demo;
+
+mod inside;
+
+mod process;
+
+mod carrier;
 
 mod figure;
 
@@ -31,6 +39,8 @@ enum Command {
     Run(run::Arguments),
     /// SQLite's own shell, with Manyhands in the place of its library.
     Shell(shell::Arguments),
+    /// Show what goes on in a file: who writes, who waits, and for whom.
+    Top(top::Arguments),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
     /// One process of the demo, which talks to it through stdin and stdout.
@@ -43,6 +53,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoWriter(arguments) => demo::writer::run(&arguments),
     };

@@ -16,10 +16,6 @@ mod obstacle;
 
 mod way_out;
 
-pub mod carrier;
-
-mod process;
-
 mod farewell;
 
 mod report;
@@ -52,9 +48,6 @@ use library::Library;
 use supervise::Supervised;
 use watch::Watch;
 use witness::Witness;
-
-/// What stands behind a database's name in that of its queue file.
-const QUEUE_SUFFIX: &str = "-hands";
 
 /// What `manyhands run` is given.
 #[derive(clap::Args)]

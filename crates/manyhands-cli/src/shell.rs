@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 
-use crate::run::carrier::{Content, Contents};
+use crate::carrier::{Content, Contents};
 use crate::run::library::{self, Library};
 use crate::run::resolve;
 

@@ -37,6 +37,19 @@
 //!         1032  blocks_ready     u64
 //!         1040  members_ready    u64
 //!         1088  reserved_until_ns u64  until when the leader's free place is its last leader's, see barging.rs
+//!         1152  figures              what leaders count, see figures.rs
+//!            0  alone            u64
+//!            8  in_turn          u64
+//!           16  syncs            u64
+//!           24  sync_ns          u64
+//!         1216  holding              what the leader does, see told.rs
+//!            0  version          u64
+//!            8  owner            u64
+//!           16  since_ns         u64
+//!           24  bytes            u64
+//!           32  text             28 u64
+//!         1472  conflicting          the last conflict, as holding
+//!         1728  waits            128 u64: how many waits were how long, see figures.rs
 //!    4096  ring, 4096 u64: ticket << 16 | slot + 1
 //!   36864  in_use, 4096 u32: how many slots each member number has claimed, or lost by dying
 //!   53248  block_words, 112 u64: whose each block is, see block.rs
@@ -52,6 +65,9 @@
 //!  114688  members, 4096 of 64 bytes: for messages
 //!            0  pid              u64   as its own pid namespace counts
 //!            8  label            5 u64
+//!           48  cancels          u32   see cancels.rs
+//!           52  cancelled        u32
+//!           56  joined_ns        u64
 //!  376832  slots, 2048 of 2048 bytes, those that are used first before the others: see `place_of_slot`
 //!            0  word             u64   see slot.rs
 //!            8  sleeping         u32   not 0 while the owner may sleep on its bell, see wait.rs
@@ -65,7 +81,15 @@
 //!          128  payload          1920 bytes: the request unless it is in a block, then the answer,
 //!                                each 8-byte aligned
 //! 4571136  blocks, 112 of 32768 bytes: requests too long for a slot
-//! 8241152  end
+//! 8241152  counts, 2048 of 64 bytes: of member n, and of member 2048 + n, see counts.rs
+//!            0  commits          u64
+//!            8  promotions       u32
+//!           12  replays          u32
+//!           16  conflicts        u32
+//!           20  escalations      u32
+//!           24  unused           8 bytes
+//!           32  the same of the other
+//! 8372224  end
 //! ```
 //!
 //! Bytes are kept in 64-bit atomics and copied word by word. So reading what another process writes
@@ -83,7 +107,7 @@ use crate::planted::planted;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Number of this layout. Raise it with every change of this file, or of what requests and answers are.
-pub const LAYOUT: u64 = 12;
+pub const LAYOUT: u64 = 13;
 
 /// The number in the files of this process: with the planted fault it is another version's.
 #[cfg(not(any(loom, shuttle)))]
@@ -315,6 +339,38 @@ pub(crate) struct Ready {
     pub(crate) members: AtomicU64,
 }
 
+/// What leaders count for people. Written by leaders, read by anybody.
+#[cfg(not(any(loom, shuttle)))]
+#[repr(C)]
+pub(crate) struct FigureWords {
+    pub(crate) alone: AtomicU64,
+    pub(crate) in_turn: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) sync_ns: AtomicU64,
+}
+
+/// A statement that was told, see `told.rs`.
+#[cfg(not(any(loom, shuttle)))]
+#[repr(C)]
+pub(crate) struct ToldWords {
+    pub(crate) version: AtomicU64,
+    pub(crate) owner: AtomicU64,
+    pub(crate) since_ns: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) text: Bytes<TOLD_WORDS>,
+}
+
+/// Words of a statement that is told.
+#[cfg(not(any(loom, shuttle)))]
+const TOLD_WORDS: usize = 28;
+/// Its bytes. A longer statement is cut.
+#[cfg(not(any(loom, shuttle)))]
+pub const TOLD_BYTES: usize = TOLD_WORDS * 8;
+
+/// How many lengths of waits are told apart.
+#[cfg(not(any(loom, shuttle)))]
+pub(crate) const WAITS: usize = 128;
+
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) identity: Line<Identity>,
@@ -329,6 +385,15 @@ pub(crate) struct Header {
     pub(crate) futexes: Line<[AtomicU32; FUTEXES]>,
     pub(crate) ready: Line<Ready>,
     pub(crate) reserved_until_ns: Line<AtomicU64>,
+    // What serves people alone is no part of what a model checker explores.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) figures: Line<FigureWords>,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) holding: Line<ToldWords>,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) conflicting: Line<ToldWords>,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) waits: Line<[AtomicU64; WAITS]>,
 }
 
 #[repr(C, align(64))]
@@ -366,6 +431,23 @@ pub(crate) struct Counter {
 pub(crate) struct Member {
     pub(crate) pid: AtomicU64,
     pub(crate) label: Bytes<LABEL_WORDS>,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) cancels: AtomicU32,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) cancelled: AtomicU32,
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) joined_ns: AtomicU64,
+}
+
+/// What a member has done. Written by itself.
+#[cfg(not(any(loom, shuttle)))]
+#[repr(C, align(32))]
+pub(crate) struct CountWords {
+    pub(crate) commits: AtomicU64,
+    pub(crate) promotions: AtomicU32,
+    pub(crate) replays: AtomicU32,
+    pub(crate) conflicts: AtomicU32,
+    pub(crate) escalations: AtomicU32,
 }
 
 /// Everything that the members share.
@@ -382,6 +464,9 @@ pub(crate) struct Shared {
     pub(crate) members: PageAligned<[Member; MEMBERS]>,
     pub(crate) slots: PageAligned<[Slot; SLOTS]>,
     pub(crate) blocks: PageAligned<[Bytes<BLOCK_WORDS>; BLOCKS]>,
+    /// Neighbours have lines of their own.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) counts: PageAligned<[Line<[CountWords; 2]>; MEMBERS / 2]>,
 }
 
 // Not for a model checker: its tasks have small stacks, and whole pages would overflow them.
@@ -421,7 +506,14 @@ const _: () = {
     assert!(size_of::<Member>() == 64);
     assert!(offset_of!(Shared, slots) == 376_832);
     assert!(offset_of!(Shared, blocks) == 4_571_136);
-    assert!(FILE_BYTES == 8_241_152);
+    assert!(offset_of!(Header, figures) == 1152);
+    assert!(offset_of!(Header, holding) == 1216);
+    assert!(offset_of!(Header, conflicting) == 1472);
+    assert!(offset_of!(Header, waits) == 1728);
+    assert!(offset_of!(Member, cancels) == 48);
+    assert!(offset_of!(Shared, counts) == 8_241_152);
+    assert!(size_of::<Line<[CountWords; 2]>>() == 64);
+    assert!(FILE_BYTES == 8_372_224);
     assert!(FILE_BYTES < 8 << 20);
 };
 

@@ -49,6 +49,12 @@ const RESERVED: u64 = 2;
 pub(crate) struct LeaderWord(u64);
 
 impl LeaderWord {
+    /// The word as it stands in shared memory.
+    #[cfg(not(any(loom, shuttle)))]
+    pub(crate) fn of(bits: u64) -> LeaderWord {
+        LeaderWord(bits)
+    }
+
     pub(crate) fn is_free(self) -> bool {
         self.holder().is_none()
     }
@@ -71,7 +77,7 @@ impl LeaderWord {
             && self.holder().is_none_or(|member| usize::from(member) < MEMBERS)
     }
 
-    fn epoch(self) -> u64 {
+    pub(crate) fn epoch(self) -> u64 {
         self.0 >> 24
     }
 
@@ -207,8 +213,8 @@ impl Queue {
         record.label.write_text(label);
         crash::point("leading");
         let queue = Arc::clone(self);
-        let (in_batch, ended, answered) = (false, false, Vec::new());
-        Some(Lead { queue, word, quantum_ends_ns, in_batch, ended, answered })
+        let (waited, in_batch, ended, answered) = (false, false, false, Vec::new());
+        Some(Lead { queue, word, quantum_ends_ns, waited, in_batch, ended, answered })
     }
 
     /// Who leads now, for messages: it may have changed when this returns.
@@ -250,6 +256,8 @@ pub struct Lead {
     pub(crate) word: LeaderWord,
     /// Until when it may be reserved.
     pub(crate) quantum_ends_ns: u64,
+    /// It is a turn that its owner has waited for.
+    pub(crate) waited: bool,
     pub(crate) in_batch: bool,
     pub(crate) ended: bool,
     /// Slots that were answered, and whose owners are still to be woken.
@@ -479,6 +487,9 @@ impl Lead {
         assert!(self.in_batch);
         if answered {
             crash::point("committed");
+            // Before their owners have the slots again.
+            #[cfg(not(any(loom, shuttle)))]
+            self.count_waits(executed.iter().map(|entry| self.published_ns(entry)));
             for (index, entry) in executed.iter().enumerate() {
                 self.answer_slot(entry.slot, entry.word.with(SlotState::Executed));
                 if index == 0 {
@@ -491,6 +502,11 @@ impl Lead {
             statistics.requests.fetch_add(executed.len() as u64, Ordering::Relaxed);
         }
         self.in_batch = false;
+    }
+
+    #[cfg(not(any(loom, shuttle)))]
+    fn published_ns(&self, entry: &Entry) -> u64 {
+        self.queue.slot(entry.slot).published_ns.load(Ordering::Relaxed)
     }
 
     fn answer_slot(&mut self, slot: usize, executed: SlotWord) {
@@ -513,10 +529,16 @@ impl Lead {
     /// queue: its owner leads now.
     pub fn accept_turn(&mut self, entry: &Entry, published: &mut Published) -> bool {
         let mine = entry.slot == published.slot && entry.ticket == published.ticket();
+        // Its slot may be another's afterwards.
+        #[cfg(not(any(loom, shuttle)))]
+        let published_ns = self.published_ns(entry);
         let accepted = mine && published.withdraw();
         if accepted {
             let statistics = &self.queue.region.shared().header.statistics.0;
             statistics.turns.fetch_add(1, Ordering::Relaxed);
+            self.waited = true;
+            #[cfg(not(any(loom, shuttle)))]
+            self.count_waits([published_ns]);
         }
         accepted
     }

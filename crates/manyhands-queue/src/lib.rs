@@ -12,6 +12,7 @@
 //! * **leader**: the one member that may write to the database now. It executes waiting requests
 //!   in ticket order, and answers them.
 //! * **turn**: a ticket whose owner wants to be the leader itself, instead of being served.
+//! * **onlooker**: a process that looks at the queue for a person, and is no member.
 //!
 //! In reading order: [`Queue::join`] maps the file, [`Queue::claim`] takes a slot, [`Claim::publish`]
 //! draws the ticket, [`Published::wait`] waits, [`Queue::try_lead`] makes the leader, and
@@ -40,6 +41,19 @@ mod fate;
 mod recent;
 mod ids;
 mod checkpoint_starvation;
+// What people look at.
+#[cfg(not(any(loom, shuttle)))]
+mod told;
+#[cfg(not(any(loom, shuttle)))]
+mod figures;
+#[cfg(not(any(loom, shuttle)))]
+mod counts;
+#[cfg(not(any(loom, shuttle)))]
+mod cancels;
+#[cfg(not(any(loom, shuttle)))]
+mod onlooker;
+#[cfg(not(any(loom, shuttle)))]
+pub mod kernel_locks;
 mod predictions;
 mod wait;
 mod spin;
@@ -56,10 +70,16 @@ pub use barging::{QUANTUM_NS, ROUND_NS, Reservation};
 pub use block::{REQUEST_BYTES_MAX, SLOT_REQUEST_BYTES_MAX};
 pub use checkpoint_starvation::MemberInfo;
 pub use clock::Deadline;
+#[cfg(not(any(loom, shuttle)))]
+pub use counts::{Count, Counts};
 pub use fate::{CommitFrame, Fate, Unresolved};
+#[cfg(not(any(loom, shuttle)))]
+pub use figures::{Figures, Waits};
 pub use join::{JoinError, JoinOptions};
 pub use layout::{LABEL_BYTES, LAYOUT, MEMBERS, PAYLOAD_BYTES, SLOTS};
 pub use leader::{Entry, Lead, LeaderInfo, Orphan};
+#[cfg(not(any(loom, shuttle)))]
+pub use onlooker::{Leader, LookError, Onlooker, Seen, Waiting};
 pub use planted::planted;
 pub use predictions::{Became, Prediction};
 pub use published::{Published, Stage};
@@ -67,4 +87,6 @@ pub use queue::{Claim, Kind, Queue};
 pub use recent::CommitNote;
 pub use slot::{SlotState, SlotWord};
 pub use ticket::Ticket;
+#[cfg(not(any(loom, shuttle)))]
+pub use told::Told;
 pub use wait::Waited;

@@ -122,13 +122,18 @@ fn set_lock(file: &File, kind: LockKind, start: i64, len: i64) -> io::Result<boo
 
 /// True when another open file description holds a lock in the range.
 fn is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
+    Ok(conflicting(file, start, len)?.is_some())
+}
+
+/// A lock in the range that another open file description, or a process, holds.
+pub(crate) fn conflicting(file: &File, start: i64, len: i64) -> io::Result<Option<libc::flock>> {
     let mut lock = flock(LockKind::Exclusive, start, len);
     // SAFETY: the descriptor is open, and `lock` lives through the call, which writes to it.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+    Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock))
 }
 
 /// Asks for the lock that orders joining and leaving, without waiting.
@@ -155,6 +160,12 @@ pub(crate) fn resign(file: &File, member: u16) -> io::Result<bool> {
 /// only about others.
 pub(crate) fn lives(file: &File, member: u16) -> io::Result<bool> {
     is_locked(file, MEMBER_BASE + i64::from(member), 1)
+}
+
+/// The member whose byte this is.
+pub(crate) fn member_of_byte(byte: i64) -> Option<u16> {
+    let number = u16::try_from(byte.checked_sub(MEMBER_BASE)?).ok()?;
+    (usize::from(number) < MEMBERS).then_some(number)
 }
 
 /// True while any other member lives.

@@ -65,6 +65,8 @@ impl Queue {
             queue.in_use().store(0, Ordering::Relaxed);
         }
         queue.disown_leadership();
+        #[cfg(not(any(loom, shuttle)))]
+        queue.begin_counts();
         queue
     }
 

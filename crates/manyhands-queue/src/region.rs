@@ -30,7 +30,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use manyhands_sigbus::{FaultGuard, Healing};
 
-use self::build::{build, bytes_of, complete, write_zeros};
+use self::build::{build, complete, write_zeros_of};
 use self::file_system::{refuse_network, refuse_unfit};
 use self::identity::{FileIdentity, Verdict, refuse_unsafe, set_owner};
 use crate::clock::{self, Deadline};
@@ -230,7 +230,7 @@ impl Region {
 
     /// Takes the room of the disk for these, which nobody uses yet. Who calls it has the lock.
     pub(crate) fn write_zeros(&self, part: Part, numbers: Range<usize>) -> io::Result<()> {
-        write_zeros(&self.file, bytes_of(part, numbers))
+        write_zeros_of(&self.file, part, numbers)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -421,7 +421,7 @@ fn open_again(file: &File, path: &Path) -> io::Result<File> {
 }
 
 /// Maps the file through an open file of its own, see [`Region::file`].
-fn map(file: &File, path: &Path) -> io::Result<NonNull<Shared>> {
+pub(crate) fn map(file: &File, path: &Path) -> io::Result<NonNull<Shared>> {
     let file = open_again(file, path)?;
     // SAFETY: a new mapping at an address that the kernel chooses, of a file that was allocated to
     // this length.

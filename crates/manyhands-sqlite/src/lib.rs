@@ -46,7 +46,10 @@ pub use pinned::{Paused, PinGuard, Pinned, pin, zone_digest};
 pub use settings::{Limit, Setting, is_complete, thread_safety, version};
 pub use statement::{Statement, Step};
 pub use value::{Text, Value, ValueRef, real_as_text};
-pub use vfs::{CheckpointInfo, Promotion, READ_MARKS, SpeculationStatus, WalIndexHeader};
+pub use vfs::{
+    CheckpointInfo, Promotion, READ_MARKS, SpeculationStatus, WAL_INDEX_TOLD_BYTES, WalIndexHeader,
+    wal_index_of,
+};
 
 /// SQLite's version number, for example 3054001 for 3.54.1.
 pub fn version_number() -> i32 {

@@ -1,6 +1,7 @@
 //! What the engine wants of a connection's database file and of its -wal file: the connection is ours, the files are
 //! SQLite's, and between stands the shim (`vfs`).
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use libsqlite3_sys as ffi;
@@ -63,6 +64,11 @@ impl Connection {
     /// The wal-index header in shared memory. Stable only while this connection holds the write lock.
     pub fn wal_index(&self) -> Option<WalIndexHeader> {
         self.speculation_status().live
+    }
+
+    /// How long the last sync of the -wal file by this connection has taken; `None` when there was none since the last call.
+    pub fn take_sync_time(&self) -> Option<Duration> {
+        self.file(|file| file.sync_time.take()).flatten()
     }
 
     /// Whether the next checkpoints offer the processor to others.

@@ -34,7 +34,9 @@ pub use lock_bytes::{
 };
 pub use registration::{NAME, register};
 pub use speculative::{Promotion, SpeculationStatus};
-pub use wal_index::{CheckpointInfo, READ_MARKS, WalIndexHeader};
+pub use wal_index::{
+    CheckpointInfo, READ_MARKS, WAL_INDEX_TOLD_BYTES, WalIndexHeader, wal_index_of,
+};
 
 pub(crate) use database_file::{DatabaseFile, with_database_file};
 pub(crate) use mapped_file::WINDOW_BYTES;

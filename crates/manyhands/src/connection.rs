@@ -34,6 +34,7 @@ pub(crate) mod write;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
+use manyhands_queue::Queue;
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
@@ -116,6 +117,8 @@ pub struct Connection {
     pub(crate) pristine: bool,
     pub(crate) additions: Additions,
     pub(crate) interrupt: Arc<Interrupt>,
+    /// Where other processes cancel what it does.
+    cancels: Option<Arc<Queue>>,
 }
 
 impl Connection {
@@ -157,6 +160,7 @@ impl Connection {
             pristine: true,
             additions: Additions::default(),
             interrupt,
+            cancels: None,
         }
     }
 
@@ -278,6 +282,7 @@ impl Connection {
         if let Some(file) = &self.file {
             file.refuse_lost()?;
         }
+        self.note_cancels();
         // A cursor that failed may have ended its transaction.
         let in_transaction = self.optimistic.is_some() || !self.turns.is_empty();
         if in_transaction && !self.cursors.is_empty() {
@@ -286,6 +291,20 @@ impl Connection {
         self.check_guard()?;
         self.follow()?;
         self.begin_lazy(None)
+    }
+
+    /// What other processes have cancelled until now was another operation.
+    fn note_cancels(&mut self) {
+        let Some(file) = &self.file else { return };
+        // Not the file's own reference: all threads of a process would count its users.
+        if !self.cancels.as_ref().is_some_and(|queue| queue.is_sound()) {
+            let queue = file.queue();
+            self.interrupt.watch_cancels(Some(Arc::clone(&queue)));
+            self.cancels = Some(queue);
+        }
+        if let Some(queue) = &self.cancels {
+            self.interrupt.begin_after_cancels(queue.cancels());
+        }
     }
 
     /// Keeps a statement that was carried out, and notices whether the transaction ended with it.
@@ -440,7 +459,10 @@ impl Connection {
         match &self.file {
             // The wait for the lock ended early.
             Some(_) if error.code.is_lock_held() && self.interrupt.forget() => {
-                Error::new(ErrorKind::Interrupted)
+                self.interrupt.error()
+            }
+            Some(_) if error.code.is_interrupt() && self.interrupt.was_cancelled() => {
+                self.interrupt.error()
             }
             Some(file) => file.describe_busy(error, self.settings.timeout),
             None => Error::from(error),
@@ -458,6 +480,7 @@ impl Drop for Connection {
             self.put_back(prepared);
         }
         self.interrupt.close();
+        self.cancels = None;
         self.unguard();
         // Rolled back, and the session goes on to its next user.
         self.lazy = None;

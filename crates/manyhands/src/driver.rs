@@ -23,7 +23,7 @@ use crate::Connection;
 use crate::Error;
 use crate::Outcome;
 
-pub use crate::commit::request::Counts as SessionCounts;
+pub use crate::commit::request::{Counts as SessionCounts, statements_of as statements_of_request};
 pub use crate::connection::compiled::{CompiledStatement, Started};
 pub use crate::connection::cursor::Execution;
 pub use crate::statement::hooks::ApplicationStatements;

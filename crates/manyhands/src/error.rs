@@ -49,6 +49,8 @@ pub(crate) enum ErrorKind {
     NoRows,
     /// Interrupted by the application.
     Interrupted,
+    /// Cancelled by another process, which a person has asked to do so.
+    Cancelled,
     /// What an optimistic transaction saw was no longer so at its commit.
     Conflict(Conflict),
     /// What a transaction of mode Auto had read was no longer so before its first write: SQLite's `SQLITE_BUSY_SNAPSHOT`.
@@ -214,7 +216,7 @@ impl Error {
 
     /// True when the application interrupted the operation.
     pub fn is_interrupt(&self) -> bool {
-        matches!(*self.kind, ErrorKind::Interrupted)
+        matches!(*self.kind, ErrorKind::Interrupted | ErrorKind::Cancelled)
             || self.code().is_some_and(sqlite::Code::is_interrupt)
     }
 
@@ -391,6 +393,11 @@ impl fmt::Display for Error {
                 path.display()
             ),
             ErrorKind::Interrupted => write!(f, "interrupted; nothing was written"),
+            ErrorKind::Cancelled => write!(
+                f,
+                "interrupted: somebody has cancelled this process's work on the database (`manyhands cancel`); this statement \
+                 has written nothing"
+            ),
             ErrorKind::Conflict(conflict) => write!(f, "{conflict}"),
             // SQLite's own text, which programs compare.
             ErrorKind::StaleSnapshot(_) => write!(f, "database is locked"),

@@ -11,8 +11,9 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use crate::carrier::{Content, Contents};
+
 use super::{
-    carrier::{Content, Contents},
     library::Library,
     linked::linked,
     obstacle::Obstacle,

@@ -15,7 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{QUEUE_SUFFIX, carrier::Driver, obstacle::Obstacle, way_out};
+use super::{obstacle::Obstacle, way_out};
+use crate::{carrier::Driver, process::QUEUE_SUFFIX};
 
 /// What one look at a process has shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

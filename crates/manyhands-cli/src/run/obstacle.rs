@@ -5,8 +5,8 @@ use std::{fmt, fs, io, os::unix::fs::PermissionsExt, path::Path};
 use super::{
     elf::Elf,
     library::{Library, PRELOAD},
-    process::Process,
 };
+use crate::process::Process;
 
 /// The program gets the rights of its owner or its group, and the loader forgets what the user has said.
 const SET_ID: u32 = 0o6000;

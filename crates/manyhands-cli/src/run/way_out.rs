@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::carrier::Driver;
+use crate::carrier::Driver;
 
 /// Parts of a carrier's path, and what to do about it. The first that fits is heard.
 const BY_PATH: [(&[&str], &str); 9] = [

@@ -9,14 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
+use crate::{
     carrier::{Content, Contents, FileId},
+    process::{self, Family, Mappings, OpenFile, Process, quoted_line},
+};
+
+use super::{
     choice::Choice,
     farewell::{Ear, Farewell},
     finding::{Carrier, Certainty, Database, Finding, Look, Meaning, Role, database_of_queue},
     library::Library,
     obstacle::Obstacle,
-    process::{self, Family, Mappings, OpenFile, Process, quoted_line},
     report::Report,
 };
 
@@ -25,7 +28,7 @@ const DOUBT: Duration = Duration::from_secs(3);
 /// Findings of one command. Whoever has read so many knows.
 const TOLD_MAX: usize = 200;
 /// What SQLite and Manyhands keep beside a database.
-const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", super::QUEUE_SUFFIX];
+const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", process::QUEUE_SUFFIX];
 /// Libraries that hold a whole language: like a program, they have SQLite whether it is used or not.
 const RUNTIMES: [&str; 3] = ["libpython", "libnode", "libphp"];
 

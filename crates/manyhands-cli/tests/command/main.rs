@@ -12,6 +12,14 @@ mod run_check;
 
 mod shell;
 
+mod top;
+
+mod screen;
+
+mod player;
+
+mod inside_page;
+
 mod programs;
 
 mod running;

@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt;
 
 use super::identity::boot_id;
 use crate::join::JoinOptions;
-use crate::layout::{BLOCK_BYTES, FILE_BYTES, MAGIC, Member, Shared, Slot, layout};
+use crate::layout::{
+    BLOCK_BYTES, CountWords, FILE_BYTES, MAGIC, MEMBERS, Member, Shared, Slot, layout,
+};
 use crate::room::Part;
 use crate::ticket::Ticket;
 
@@ -37,14 +39,25 @@ pub(super) fn build(file: &File, options: &JoinOptions) -> io::Result<()> {
     word(64, Ticket::FIRST.0)?;
     word(128, Ticket::FIRST.0)?;
     for (part, first, at) in FIRST {
-        write_zeros(file, bytes_of(part, 0..first))?;
+        write_zeros_of(file, part, 0..first)?;
         word(at, first as u64)?;
     }
     Ok(())
 }
 
+/// Takes the room of the disk for these.
+pub(super) fn write_zeros_of(file: &File, part: Part, numbers: Range<usize>) -> io::Result<()> {
+    if part == Part::Members {
+        // Two have one line: the second half of them has its room with the first.
+        let line = |number: usize| number.min(MEMBERS / 2) * 2 * size_of::<CountWords>();
+        let at = |number| (offset_of!(Shared, counts) + line(number)) as u64;
+        write_zeros(file, at(numbers.start)..at(numbers.end))?;
+    }
+    write_zeros(file, bytes_of(part, numbers))
+}
+
 /// Where these are in the file.
-pub(super) fn bytes_of(part: Part, numbers: Range<usize>) -> Range<u64> {
+fn bytes_of(part: Part, numbers: Range<usize>) -> Range<u64> {
     let (base, bytes) = match part {
         Part::Slots => (offset_of!(Shared, slots), size_of::<Slot>()),
         Part::Blocks => (offset_of!(Shared, blocks), BLOCK_BYTES),
@@ -55,7 +68,7 @@ pub(super) fn bytes_of(part: Part, numbers: Range<usize>) -> Range<u64> {
 }
 
 /// Takes the room of the disk for a part of the file.
-pub(super) fn write_zeros(file: &File, bytes: Range<u64>) -> io::Result<()> {
+fn write_zeros(file: &File, bytes: Range<u64>) -> io::Result<()> {
     // A fuzzer makes hundreds of files each second, and in most of them all but a few pages stay zeros.
     if cfg!(fuzzing) {
         return Ok(());

@@ -25,3 +25,4 @@ mod room;
 mod garbage;
 mod truncated;
 mod strain;
+mod onlooking;

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr::NonNull;
+use core::time::Duration;
 
 use libsqlite3_sys as ffi;
 
@@ -45,6 +46,8 @@ pub(crate) struct DatabaseFile {
     backfill: Option<Backfill>,
     /// The next checkpoint offers others the processor.
     pub(crate) gentle: bool,
+    /// How long the last sync of the -wal file has taken, until somebody asks.
+    pub(crate) sync_time: Option<Duration>,
     /// The observer of its commits, and what it was told.
     pub(crate) announcements: Announcements,
     /// A commit frame that is not published yet, announced or not.
@@ -82,6 +85,7 @@ impl DatabaseFile {
             locked_ahead: false,
             backfill: None,
             gentle: false,
+            sync_time: None,
             announcements: Announcements::default(),
             unpublished: Unpublished::default(),
             wal: None,

@@ -6,6 +6,7 @@
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
+use std::time::Instant;
 
 use libsqlite3_sys as ffi;
 
@@ -158,7 +159,12 @@ impl DatabaseFile {
             return ffi::SQLITE_OK;
         }
         let code = match self.flush_wal() {
-            ffi::SQLITE_OK => real.sync(flags),
+            ffi::SQLITE_OK => {
+                let began = Instant::now();
+                let code = real.sync(flags);
+                self.sync_time = Some(began.elapsed());
+                code
+            }
             code => code,
         };
         if code == ffi::SQLITE_OK {

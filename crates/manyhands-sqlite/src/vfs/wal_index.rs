@@ -103,6 +103,26 @@ impl WalIndexHeader {
     }
 }
 
+/// Bytes at the beginning of a -shm file that tell of commits, checkpoints and readers.
+pub const WAL_INDEX_TOLD_BYTES: usize = READ_MARKS_AT + 4 * READ_MARKS;
+
+/// What stands at the beginning of a -shm file, for who looks at it from outside; `None` before a connection has written it.
+pub fn wal_index_of(
+    bytes: &[u8; WAL_INDEX_TOLD_BYTES],
+) -> Option<(WalIndexHeader, CheckpointInfo)> {
+    const IS_WRITTEN_AT: usize = 12;
+    let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let mut words = [0; HEADER_WORDS];
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    (bytes[IS_WRITTEN_AT] != 0).then(|| {
+        let read_marks = core::array::from_fn(|mark| word(READ_MARKS_AT + 4 * mark));
+        let info = CheckpointInfo { backfilled: word(BACKFILLED_AT), read_marks };
+        (WalIndexHeader::of(&words), info)
+    })
+}
+
 /// The bits of a number of 32 bits in its word, which two of them share.
 fn half_of_word(place: usize) -> u64 {
     let high = !place.is_multiple_of(8);

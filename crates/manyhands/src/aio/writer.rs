@@ -364,8 +364,8 @@ impl Writer {
         }
         drop(state);
         // The slots are freed first, for writes that wait for one.
-        let answers = answered.into_iter().map(|Sent { write, published, .. }| {
-            let answer = self.client(&write, &Interrupt::default()).answer(published);
+        let answers = answered.into_iter().map(|Sent { write, published, queue }| {
+            let answer = self.client(&write, &Interrupt::default()).answer(&queue, published);
             (write, answer)
         });
         let answers: Vec<(Box<Write>, Result<Answer, Error>)> = answers.collect();

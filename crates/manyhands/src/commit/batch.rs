@@ -129,6 +129,7 @@ fn execute_batch(
         Ok(committed) => {
             lead.end_batch(&executed, committed);
             if committed {
+                lead.count_sync(executor.connection().take_sync_time());
                 let (before, after) = (executor.before(), executor.connection().wal_index());
                 // A batch that wrote nothing has committed nothing: a new commit is another program's.
                 if executor.frames() != 0 || planted("note-of-nothing") {

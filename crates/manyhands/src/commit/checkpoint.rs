@@ -248,7 +248,7 @@ impl QueueClient<'_> {
         let mut pause = limits::WAL_PAUSE_MIN;
         while self.lacks_room(queue) && queue.is_sound() {
             if self.interrupt.ends_wait() {
-                return Err(Error::new(ErrorKind::Interrupted));
+                return Err(self.interrupt.error());
             }
             let lead = queue.try_lead(self.label).or_else(|| queue.try_take_over(self.label));
             if let Some(mut lead) = lead {

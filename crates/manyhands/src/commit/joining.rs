@@ -72,12 +72,10 @@ pub(crate) fn join(
     };
     let prepare = || prepare().map_err(Box::new);
     let joined = Queue::join(Path::new(&queue_path), &options, prepare);
-    let queue = joined.map_err(|error| match error {
+    joined.map_err(|error| match error {
         JoinError::Preparation(error) => *error,
         error => Error::new(ErrorKind::Join(error)),
-    })?;
-    queue.register_label("");
-    Ok(queue)
+    })
 }
 
 fn switch_to_wal(path: &Path, connection: &sqlite::Connection) -> Result<(), Error> {

@@ -9,7 +9,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Kind, Lead, Orphan, Published, Queue, Stage, Waited, planted};
+use manyhands_queue::{
+    Count, Deadline, Kind, Lead, Orphan, Published, Queue, Stage, Waited, planted,
+};
 
 use manyhands_sqlite::vfs::CHECKPOINT_LOCK_BYTE;
 
@@ -100,18 +102,21 @@ impl QueueClient<'_> {
                 if planted("publish-again")
                     && self.began.elapsed().as_nanos().is_multiple_of(8) =>
             {
-                self.answer(published).map(|_| None)
+                self.answer(queue, published).map(|_| None)
             }
-            End::Answered => self.answer(published).map(Fate::Answer).map(Some),
+            End::Answered => self.answer(queue, published).map(Fate::Answer).map(Some),
             End::Turn(lead) => Ok(Some(Fate::Turn(lead))),
             End::Again => Ok(None),
         }
     }
 
     /// The answer to an answered request.
-    pub(crate) fn answer(&self, published: Published) -> Result<Answer, Error> {
+    pub(crate) fn answer(&self, queue: &Queue, published: Published) -> Result<Answer, Error> {
         let answer = published.into_answer();
         let answer = answer.as_deref().and_then(request::decode_answer);
+        if let Some(Answer::Done(_) | Answer::Replayed(_)) = answer {
+            queue.count(Count::Commit);
+        }
         answer.ok_or_else(|| self.outcome_unknown())
     }
 
@@ -257,7 +262,7 @@ impl QueueClient<'_> {
     /// The error of a wait that is over.
     fn check(&self, queue: &Queue, ahead: u64) -> Result<(), Error> {
         if self.interrupt.ends_wait() {
-            return Err(Error::new(ErrorKind::Interrupted));
+            return Err(self.interrupt.error());
         }
         if self.deadline.has_passed() {
             return Err(self.timed_out(queue, ahead));

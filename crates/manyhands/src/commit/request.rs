@@ -248,6 +248,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
     postcard::from_bytes(unseal(bytes)?).ok()
 }
 
+/// The statements of the request in `bytes`, as `manyhands_queue::Onlooker` finds them in a queue; none of damaged ones.
+pub fn statements_of(bytes: &[u8]) -> Vec<String> {
+    let Some(request) = decode(bytes) else { return Vec::new() };
+    let texts = request.statements.iter().filter_map(|statement| request.sql(statement));
+    texts.map(str::to_owned).collect()
+}
+
 /// The settings of the request in `bytes`, which are its beginning; `None` when they are damaged.
 pub(crate) fn decode_session(bytes: &[u8]) -> Option<SessionSettings> {
     postcard::take_from_bytes(unseal(bytes)?).ok().map(|(session, _)| session)

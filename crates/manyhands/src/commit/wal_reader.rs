@@ -11,7 +11,7 @@ use core::fmt;
 use core::time::Duration;
 use std::fs;
 
-use manyhands_queue::{MemberInfo, Queue};
+use manyhands_queue::{MemberInfo, Queue, kernel_locks};
 use manyhands_sqlite::{self as sqlite, OpenMode};
 
 use crate::commit::file::DatabaseFile;
@@ -100,30 +100,10 @@ fn lock_bytes(marks: [u32; sqlite::READ_MARKS], frames: u32) -> impl Iterator<It
     old.into_iter().map(|(_, byte)| byte)
 }
 
-/// True when an open file of the process holds a lock on this byte of the file with this inode.
+/// True when an open file of the process holds a lock on this byte of the -shm file with this inode.
 fn holds(pid: u32, inode: u64, byte: i64) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
-    files.flatten().filter_map(|file| fs::read_to_string(file.path()).ok()).any(|information| {
-        information.lines().any(|line| {
-            locked_range(line, inode).is_some_and(|(first, last)| first <= byte && byte <= last)
-        })
-    })
-}
-
-/// The first and the last byte of a lock, as proc(5) shows it, if it is one of an open file on this inode:
-/// `lock: 1: OFDLCK ADVISORY  READ -1 08:01:1234 123 123`.
-fn locked_range(line: &str, inode: u64) -> Option<(i64, i64)> {
-    let mut words = line.strip_prefix("lock:")?.split_whitespace().skip(1);
-    if words.next()? != "OFDLCK" {
-        return None;
-    }
-    let place = words.nth(3)?;
-    if place.rsplit(':').next()?.parse::<u64>().ok()? != inode {
-        return None;
-    }
-    let first = words.next()?.parse().ok()?;
-    let last = words.next()?;
-    Some((first, if last == "EOF" { i64::MAX } else { last.parse().ok()? }))
+    let locks = kernel_locks::of_open_files(pid, Some("-shm"));
+    locks.iter().any(|lock| lock.is_of_open_file && lock.covers(inode, byte))
 }
 
 fn command_of(pid: u32) -> String {
@@ -135,21 +115,6 @@ fn command_of(pid: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(line: &str, expected: Option<(i64, i64)>) {
-        assert_eq!(locked_range(line, 1234), expected, "{line}");
-    }
-
-    /// The lines of a real kernel.
-    #[test]
-    fn locks_of_a_file() {
-        check("lock:\t1: OFDLCK ADVISORY  READ -1 fe:00:1234 123 124", Some((123, 124)));
-        check("lock:\t12: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF", Some((0, i64::MAX)));
-        check("lock:\t1: OFDLCK ADVISORY  READ -1 fe:00:12345 123 123", None);
-        check("lock:\t1: POSIX  ADVISORY  READ 77 fe:00:1234 123 123", None);
-        check("lock:\t1: OFDLCK", None);
-        check("pos:\t0", None);
-    }
 
     /// The oldest first; who sees everything is in nobody's way.
     #[test]

@@ -10,10 +10,10 @@
 //!    executed here, in the own turn (*local replay*, `local_replay.rs`).
 //! 4. *Conflict*: the caller has seen something that is no longer so.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use manyhands_queue::{Kind, Lead, planted};
+use manyhands_queue::{Count, Kind, Lead, planted};
 use manyhands_sqlite::{Promotion, WalIndexHeader};
 
 use crate::Error;
@@ -26,7 +26,6 @@ use crate::row::Outcome;
 use crate::statement::observe::{self, Shown};
 use crate::statement::prepared::Prepared;
 use crate::statement::routing::TransactionStatement;
-use crate::statistics::TransactionCounts;
 use crate::transaction::log::Log;
 
 impl Connection {
@@ -66,7 +65,7 @@ impl Connection {
             // No wait with a snapshot in hand: a checkpoint of another program may hold the lock until nobody reads the
             // WAL any more.
             if fork.speculating && self.sqlite().promote() == Promotion::Promoted {
-                self.count_transaction(|it| &it.promotions);
+                self.count_transaction(Count::Promotion);
                 self.hold(lead)?;
                 self.note_promoted()?;
                 return self.end_as_sqlite_does(commit);
@@ -75,9 +74,9 @@ impl Connection {
             // If it did not write speculatively, none of its writes was executed before.
             let outcome = self.commit_by_local_replay(Some(lead), optimistic, &snapshot, commit)?;
             if fork.speculating {
-                self.count_transaction(|it| &it.replays);
+                self.count_transaction(Count::Replay);
             } else {
-                self.count_transaction(|it| &it.promotions);
+                self.count_transaction(Count::Promotion);
             }
             return Ok(outcome);
         }
@@ -95,7 +94,7 @@ impl Connection {
             Err(error) => return Err(self.resume_after(error, optimistic)),
         };
         let outcome = self.commit_by_local_replay(lead, optimistic, &snapshot, commit)?;
-        self.count_transaction(|it| &it.replays);
+        self.count_transaction(Count::Replay);
         Ok(outcome)
     }
 
@@ -198,7 +197,7 @@ impl Connection {
         match answer {
             Answer::Replayed(replayed) => {
                 self.count_replayed(&replayed, optimistic);
-                self.count_transaction(|it| &it.replays);
+                self.count_transaction(Count::Replay);
                 Ok(Outcome::default())
             }
             Answer::Conflict { statement, now } => Err(self.conflict(optimistic, statement, &now)),
@@ -235,18 +234,36 @@ impl Connection {
         self.optimistic.is_some() && self.sqlite().speculation_status().overflowed
     }
 
-    pub(crate) fn count_transaction(&self, which: impl Fn(&TransactionCounts) -> &AtomicU64) {
+    /// For this process's statistics, and for who looks at the queue.
+    pub(crate) fn count_transaction(&self, what: Count) {
+        let Some(file) = &self.file else { return };
+        file.queue().count(what);
+        let counts = &file.transactions;
+        let count = match what {
+            Count::Promotion => &counts.promotions,
+            Count::Replay => &counts.replays,
+            Count::Conflict => &counts.conflicts,
+            Count::Escalation => &counts.escalations,
+            Count::Commit => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_retry(&self) {
         if let Some(file) = &self.file {
-            which(&file.transactions).fetch_add(1, Ordering::Relaxed);
+            file.transactions.retries.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// What the caller has seen of a statement is no longer so. A transaction of mode Auto stays open then.
     pub(crate) fn conflict(&mut self, optimistic: &Optimistic, index: usize, now: &Shown) -> Error {
-        self.count_transaction(|it| &it.conflicts);
+        self.count_transaction(Count::Conflict);
         let Some(entry) = optimistic.log.entries().get(index) else {
             return Error::refused("the answer does not fit the request");
         };
+        if let Some(file) = &self.file {
+            file.queue().tell_conflict(&entry.sql);
+        }
         let (seen, now) = observe::difference(&optimistic.log.shown(entry), now);
         let conflict = Conflict {
             statement: optimistic.log.text(entry),

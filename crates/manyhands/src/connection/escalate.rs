@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use manyhands_queue::{Deadline, planted};
+use manyhands_queue::{Count, Deadline, planted};
 use manyhands_sqlite::{self as sqlite, Promotion, WalIndexHeader};
 
 use crate::Error;
@@ -119,7 +119,7 @@ impl Connection {
             self.hold(lead)?;
         }
         if !self.turns.is_empty() && as_it_is && self.go_on_in_place()? {
-            self.count_transaction(|it| &it.escalations);
+            self.count_transaction(Count::Escalation);
             return Ok(());
         }
         let drained = self.drain_cursors();
@@ -158,10 +158,10 @@ impl Connection {
         if planted("wait-with-a-snapshot") {
             self.roll_back_here();
         }
-        self.count_transaction(|it| &it.escalations);
+        self.count_transaction(Count::Escalation);
         let optimistic = self.replay_locally(optimistic, snapshot.as_ref())?;
         self.reuse_log(optimistic.log);
-        self.count_transaction(|it| &it.replays);
+        self.count_transaction(Count::Replay);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Connection {
         if detached || fork.snapshot.is_some() && fork.snapshot != fork.live {
             return Err(Error::new(ErrorKind::StaleSnapshot(Arc::default())));
         }
-        self.count_transaction(|it| &it.escalations);
+        self.count_transaction(Count::Escalation);
         self.note_promoted()
     }
 

@@ -37,7 +37,7 @@ impl Connection {
             file.contention.note(conflicted);
         }
         if conflicted {
-            self.count_transaction(|it| &it.retries);
+            self.count_retry();
         }
         conflicted
     }

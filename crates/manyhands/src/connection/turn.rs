@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
-use manyhands_queue::{Deadline, Lead, Queue, crash};
+use manyhands_queue::{Count, Deadline, Lead, Queue, crash};
 use manyhands_sqlite::{self as sqlite, Value};
 
 use crate::Error;
@@ -282,6 +282,24 @@ impl Connection {
         }
     }
 
+    /// Tells who looks at the queue what the turn is held for.
+    fn tell_statement(&self, prepared: &Prepared) {
+        if let Some(file) = &self.file
+            && let Some(lead) = self.turns.lead(file.id())
+        {
+            lead.tell_statement(&prepared.sql);
+        }
+    }
+
+    /// The statement is over, and the transaction goes on.
+    fn tell_idle(&self) {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.sqlite().is_autocommit())
+            && let Some(lead) = self.turns.lead(file.id())
+        {
+            lead.tell_idle();
+        }
+    }
+
     /// Runs a statement to its end; one that inserts may be given its ids.
     fn fetch(
         &mut self,
@@ -384,8 +402,12 @@ impl Connection {
         let status = self.sqlite().speculation_status();
         let Some(main) = self.file.as_ref().map(|file| file.id()) else { return };
         let written = self.turns.written;
+        // Others are not synced.
+        let sync = self.session_settings.full.then(|| self.sqlite().take_sync_time()).flatten();
         if let Some(lead) = self.turns.lead_mut(main) {
             recent::note_commit(lead, status.locked, status.live, written);
+            lead.count_own_commit(sync);
+            lead.queue().count(Count::Commit);
         }
     }
 
@@ -403,7 +425,9 @@ impl Connection {
             self.session().frames.store(0, Ordering::Relaxed);
         }
         let heard = self.session().listen(prepared);
+        self.tell_statement(prepared);
         let mut result = self.fetch(prepared, values);
+        self.tell_idle();
         let is_interrupted = result.as_ref().is_err_and(|it| it.code == sqlite::Code::INTERRUPT);
         let committed = outside && self.session().frames.load(Ordering::Relaxed) != 0;
         if is_interrupted && committed && prepared.columns.is_empty() {

@@ -1,16 +1,20 @@
 //! Interrupts, from any thread.
 //!
-//! There are two kinds. An *interrupt* is SQLite's: it ends the running statements, and lasts until no statement is active. A cursor with
+//! There are three kinds. An *interrupt* is SQLite's: it ends the running statements, and lasts until no statement is active. A cursor with
 //! rows left keeps it alive, and all statements fail until that cursor is read or dropped. A rollback ends such cursors, and so does
 //! not fail. A *cancellation* is ours, for drivers that hand a connection from one caller to the next: it lasts until it is taken back, and
-//! cursors that nobody reads meanwhile go on after it.
+//! cursors that nobody reads meanwhile go on after it. A *cancel* comes from another process, which a person has asked for it: it ends
+//! once what was begun before it.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use manyhands_queue::Queue;
 use manyhands_sqlite as sqlite;
 
+use crate::Error;
+use crate::error::ErrorKind;
 use crate::mutex::lock;
 
 /// Interrupts what a connection does or waits for, from any thread.
@@ -59,6 +63,11 @@ pub(crate) struct Interrupt {
     /// Asked while the connection waits: true to give up, as after the timeout.
     gives_up: Mutex<Option<GivesUp>>,
     has_gives_up: AtomicBool,
+    /// Where other processes cancel this one, and how often they had when the operation began.
+    cancels: Mutex<Option<Arc<Queue>>>,
+    cancels_before: AtomicU32,
+    /// The operation was cancelled by another process.
+    was_cancelled: AtomicBool,
     /// `None` until a handle is made, and after the connection was closed.
     running: Mutex<Option<sqlite::InterruptHandle>>,
 }
@@ -80,6 +89,43 @@ impl Interrupt {
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         cancelled && !self.spares.load(Ordering::Relaxed)
             || self.check.get().is_some_and(|check| check())
+            || self.is_cancelled_by_others()
+    }
+
+    /// Has other processes cancel the connection's operations in this queue.
+    pub(crate) fn watch_cancels(&self, queue: Option<Arc<Queue>>) {
+        *lock(&self.cancels) = queue;
+    }
+
+    /// An operation begins, after so many cancels.
+    pub(crate) fn begin_after_cancels(&self, cancels: u32) {
+        self.cancels_before.store(cancels, Ordering::Relaxed);
+        self.was_cancelled.store(false, Ordering::Relaxed);
+    }
+
+    fn is_cancelled_by_others(&self) -> bool {
+        let queue = lock(&self.cancels);
+        let Some(queue) = queue.as_ref().filter(|queue| !queue.is_inherited()) else {
+            return false;
+        };
+        let cancels = queue.cancels();
+        if self.cancels_before.swap(cancels, Ordering::Relaxed) == cancels {
+            return false;
+        }
+        self.was_cancelled.store(true, Ordering::Relaxed);
+        queue.note_cancelled();
+        true
+    }
+
+    /// True when another process has ended the operation.
+    pub(crate) fn was_cancelled(&self) -> bool {
+        self.was_cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The error of an operation that was interrupted before it wrote.
+    pub(crate) fn error(&self) -> Error {
+        let by_others = self.was_cancelled();
+        Error::new(if by_others { ErrorKind::Cancelled } else { ErrorKind::Interrupted })
     }
 
     /// Has `gives_up` asked, about every millisecond of a wait, whether to give up; `None` to wait until the deadline.
@@ -134,6 +180,7 @@ impl Interrupt {
     /// The connection is closed.
     pub(crate) fn close(&self) {
         *lock(&self.running) = None;
+        self.watch_cancels(None);
     }
 }
 

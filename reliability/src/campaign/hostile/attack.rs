@@ -15,7 +15,7 @@ use manyhands_queue::{Deadline, JoinOptions, Kind as Wanted, Published, Queue};
 use serde::Serialize;
 
 /// Bytes of a queue file, and where its slots lie: `crates/manyhands-queue/src/layout.rs`.
-const FILE_BYTES: u64 = 8_241_152;
+const FILE_BYTES: u64 = 8_372_224;
 const RING_AT: u64 = 4096;
 const SLOTS_AT: u64 = 376_832;
 const SLOT_BYTES: u64 = 2048;

@@ -8,7 +8,10 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io::{self, Read},
-    os::unix::{ffi::OsStringExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -19,6 +22,8 @@ const DESCRIPTORS_MAX: usize = 8192;
 const STRANGERS_KNOWN: Duration = Duration::from_secs(1);
 /// What stands behind the path of a file without a name.
 const DELETED: &str = " (deleted)";
+/// What stands behind a database's name in that of its queue file.
+pub const QUEUE_SUFFIX: &str = "-hands";
 /// Read and write, as the mode of a link in /proc/PID/fd says it.
 const READ_WRITE: u32 = 0o600;
 
@@ -34,6 +39,7 @@ struct Row {
     process: Process,
     parent: i32,
     is_zombie: bool,
+    is_stopped: bool,
 }
 
 /// A file with a mapping that can be executed.
@@ -60,6 +66,16 @@ pub struct Mappings {
     pub programs: Vec<Mapped>,
     /// Queue files.
     pub queues: BTreeSet<PathBuf>,
+}
+
+/// All processes that this one may see.
+///
+/// # Errors
+/// There is no /proc.
+pub fn all() -> io::Result<Vec<Process>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter_map(row).filter(|row| !row.is_zombie).map(|row| row.process).collect())
 }
 
 /// The descendants of a process, which has to be a child subreaper: an orphan is then still a descendant.
@@ -122,10 +138,43 @@ fn row(pid: i32) -> Option<Row> {
         process: Process { pid, started },
         parent: fields.get(1)?.parse().ok()?,
         is_zombie: matches!(*fields.first()?, "Z" | "X"),
+        is_stopped: matches!(*fields.first()?, "T" | "t"),
     })
 }
 
 impl Process {
+    /// The process with this number.
+    pub fn with_pid(pid: i32) -> Option<Self> {
+        row(pid).map(|row| row.process)
+    }
+
+    /// True for one that a signal or a debugger has stopped.
+    pub fn is_stopped(self) -> bool {
+        row(self.pid).is_some_and(|row| row.is_stopped)
+    }
+
+    /// Its container, as far as its control group or its table of processes tells.
+    pub fn container(self) -> Option<String> {
+        let groups = fs::read_to_string(self.file("cgroup")).unwrap_or_default();
+        container_of(&groups).or_else(|| {
+            let own = fs::read_link("/proc/self/ns/pid").ok()?;
+            let other = fs::read_link(self.file("ns/pid")).ok()?;
+            (own != other).then(|| other.to_string_lossy().into_owned())
+        })
+    }
+
+    /// True when it has the file with this device and inode number open.
+    pub fn has_open(self, device: u64, inode: u64) -> bool {
+        let Ok(files) = fs::read_dir(self.file("fd")) else { return false };
+        let is_it = |file: fs::DirEntry| {
+            // Sockets and pipes have no path: they are not asked.
+            fs::read_link(file.path()).is_ok_and(|target| target.is_absolute())
+                && fs::metadata(file.path())
+                    .is_ok_and(|found| (found.dev(), found.ino()) == (device, inode))
+        };
+        files.flatten().take(DESCRIPTORS_MAX).any(is_it)
+    }
+
     /// One that says that it is about to end, and may have.
     pub fn heard_of(pid: i32, program: &Path) -> Self {
         let now = row(pid).map(|row| row.process);
@@ -189,6 +238,11 @@ impl Process {
         if by_path.exists() { by_path } else { by_range() }
     }
 
+    /// Its root folder, from where its paths lead on.
+    pub fn root(self) -> PathBuf {
+        self.file("root")
+    }
+
     /// The files that the process has open for reading and writing.
     ///
     /// # Errors
@@ -242,7 +296,17 @@ fn mappings_of(text: &[u8]) -> Mappings {
 
 /// Whether a file is the queue of a database, as its name tells.
 pub fn is_queue(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().ends_with(super::QUEUE_SUFFIX.as_bytes())
+    path.as_os_str().as_encoded_bytes().ends_with(QUEUE_SUFFIX.as_bytes())
+}
+
+/// The number by which Docker, Podman and Kubernetes name a container's group, in twelve digits.
+fn container_of(groups: &str) -> Option<String> {
+    const DIGITS: usize = 64;
+    const TOLD: usize = 12;
+    let words = groups.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let mut numbers = words
+        .filter(|word| word.len() == DIGITS && word.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    numbers.next_back().map(|number| number[..TOLD].to_owned())
 }
 
 fn without_deleted(path: PathBuf) -> PathBuf {
@@ -287,6 +351,18 @@ mod tests {
         assert_eq!(paths, [Path::new("/usr/bin/a b"), Path::new("/tmp/libsqlitejdbc.so")]);
         assert_eq!(mappings.programs[0].range, "55d1-55d2");
         assert_eq!(mappings.queues.len(), 1);
+    }
+
+    /// As the control groups of Docker and of Kubernetes are named.
+    #[test]
+    fn containers() {
+        let number = "0123456789ab".to_owned() + &"c".repeat(52);
+        let docker = format!("0::/system.slice/docker-{number}.scope\n");
+        let kubernetes = format!("0::/kubepods/pod7/cri-containerd-{number}.scope\n");
+        for groups in [docker, kubernetes, format!("12:pids:/docker/{number}\n")] {
+            assert_eq!(container_of(&groups).as_deref(), Some("0123456789ab"), "{groups}");
+        }
+        assert_eq!(container_of("0::/user.slice/user-1000.slice\n"), None);
     }
 
     /// A command line can be read, and copied into a shell.

@@ -1,0 +1,67 @@
+//! docs/inside.md is right: each field that is printed is in its table, and nothing else is.
+
+use std::{collections::BTreeSet, path::Path};
+
+use serde_json::Value as Json;
+
+use crate::{
+    player::{Player, wait_for},
+    top::{Place, Stock, state},
+};
+
+fn page() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/inside.md");
+    std::fs::read_to_string(path).expect("the page")
+}
+
+/// The names of all values, those of a list's objects as `list.name`.
+fn names(of: &Json, before: &str, into: &mut BTreeSet<String>) {
+    match of {
+        Json::Array(items) => items.iter().for_each(|it| names(it, before, into)),
+        Json::Object(fields) => {
+            for (name, value) in fields {
+                let name =
+                    if before.is_empty() { name.clone() } else { format!("{before}.{name}") };
+                names(value, &name, into);
+                into.insert(name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The first column of the table under a heading.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let page = page();
+    let section = page.split("\n## ").find(|it| it.starts_with(heading)).expect("the heading");
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
+    let fields = cells.flat_map(|(cell, _)| cell.split(", "));
+    fields.map(|field| field.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn each_field_is_documented() {
+    let place = Place::new();
+    let (mut job, mut web) =
+        (Player::open(&place.file(), "job"), Player::open(&place.file(), "web"));
+    job.does("read SELECT a FROM t");
+    web.does("INSERT INTO t VALUES (4)");
+    let _stock = Stock::open(&place.file(), "BEGIN IMMEDIATE;");
+    let mut third = Player::open(&place.file(), "third");
+    web.begin("INSERT INTO t VALUES (5)");
+    third.begin("INSERT INTO t VALUES (6)");
+    let mut found = BTreeSet::new();
+    wait_for("all parts", || {
+        let now = state(&place.file());
+        let is_whole = ["queue", "stock", "members"]
+            .iter()
+            .all(|it| now[*it].as_array().is_some_and(|it| !it.is_empty()));
+        names(&now, "", &mut found);
+        (is_whole && !now["write_lock"].is_null() && !now["leader"].is_null()).then_some(())
+    });
+    // There is no conflict here: its fields are of this struct.
+    found.extend(["conflict.pid", "conflict.ago_s", "conflict.statement"].map(str::to_owned));
+    let groups = ["rates", "waits", "wal"].map(str::to_owned);
+    found.retain(|name| !groups.contains(name));
+    assert_eq!(found, documented("As JSON"));
+}
