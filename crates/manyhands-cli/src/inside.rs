@@ -89,7 +89,9 @@ impl Inside {
         let mut state = State { file: self.path.clone(), note, ..State::default() };
         let members = self.onlooker.as_ref().map(Onlooker::members).unwrap_or_default();
         let queue = self.onlooker.as_ref().and_then(|it| it.identity().ok());
-        self.processes.look(&members, queue, database);
+        let id = |it: std::fs::Metadata| (it.dev(), it.ino());
+        let wal = beside(&self.path, "-wal").metadata().ok().map(id);
+        self.processes.look(&members, queue, database, wal);
         let people: Vec<_> = members.iter().map(|it| (it, self.processes.member(it))).collect();
         let ours: Vec<Process> = people.iter().filter_map(|(_, person)| person.process).collect();
         let party = |process: Process| {

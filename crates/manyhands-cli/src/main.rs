@@ -8,6 +8,8 @@ mod shell;
 
 mod top;
 
+mod doctor;
+
 mod demo;
 
 mod inside;
@@ -41,6 +43,11 @@ enum Command {
     Shell(shell::Arguments),
     /// Show what goes on in a file: who writes, who waits, and for whom.
     Top(top::Arguments),
+    /// Check a file and what is around it: verdicts with their reasons, and what to do.
+    Doctor(doctor::Arguments),
+    /// The process that the doctor meets on the database's file system.
+    #[command(hide = true)]
+    DoctorProbe(doctor::ProbeArguments),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
     /// One process of the demo, which talks to it through stdin and stdout.
@@ -54,6 +61,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::DoctorProbe(arguments) => doctor::probe(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::DemoWriter(arguments) => demo::writer::run(&arguments),
     };

@@ -56,8 +56,14 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Looks at who is there.
-    pub fn look(&mut self, members: &[Seen], queue: Option<FileId>, database: FileId) {
+    /// Looks at who is there. `wal` is the -wal file.
+    pub fn look(
+        &mut self,
+        members: &[Seen],
+        queue: Option<FileId>,
+        database: FileId,
+        wal: Option<FileId>,
+    ) {
         self.members.retain(|known, _| members.iter().any(|it| key(it) == *known));
         for member in members {
             if let Some(queue) = queue
@@ -69,13 +75,19 @@ impl Processes {
         }
         if self.next_scan.is_none_or(|next| Instant::now() >= next) {
             let began = Instant::now();
-            self.scan(members, queue, database);
+            self.scan(members, queue, database, wal);
             self.next_scan = Some(Instant::now() + SCAN_EVERY.max(began.elapsed() * SCAN_SHARE));
         }
     }
 
     /// Looks at all processes.
-    fn scan(&mut self, members: &[Seen], queue: Option<FileId>, database: FileId) {
+    fn scan(
+        &mut self,
+        members: &[Seen],
+        queue: Option<FileId>,
+        database: FileId,
+        wal: Option<FileId>,
+    ) {
         let own = i32::try_from(std::process::id()).ok();
         let all = process::all().unwrap_or_default();
         self.stock.retain(|known, _| all.contains(known));
@@ -92,14 +104,20 @@ impl Processes {
             if is_member || !process.has_open(database.0, database.1) {
                 self.stock.remove(&process);
             } else if !self.stock.contains_key(&process) {
-                let stock = self.stock_of(process);
+                let stock = self.stock_of(process, queue, wal);
                 self.stock.insert(process, stock);
             }
         }
     }
 
-    /// What a program is that has the file open without the queue; `None` for one that shows no SQLite: a backup, say.
-    fn stock_of(&mut self, process: Process) -> Option<Stock> {
+    /// What a program is that has the file open without the queue; `None` for one that shows no SQLite (a backup, say), and for one
+    /// that has closed it: Manyhands keeps descriptors for a while.
+    fn stock_of(
+        &mut self,
+        process: Process,
+        queue: Option<FileId>,
+        wal: Option<FileId>,
+    ) -> Option<Stock> {
         let mapped = process.mappings().map(|it| it.programs).unwrap_or_default();
         let program = process.program();
         let mut found = Stock {
@@ -125,6 +143,12 @@ impl Processes {
             }
         }
         let is_unseen = program.is_none();
+        let uses_wal = || wal.is_some_and(|wal| process.has_open(wal.0, wal.1));
+        // It may have joined since the members were read.
+        let has_joined = || queue.is_some_and(|it| numbers_of(process, it).next().is_some());
+        if found.is_guest && (has_joined() || found.library.is_none() && !uses_wal()) {
+            return None;
+        }
         (found.is_guest || found.library.is_some() || is_unseen).then_some(found)
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::{
     player::{Player, wait_for},
-    top::{Place, Stock, state},
+    top::{Place, Stock, printed, state},
 };
 
 fn page() -> String {
@@ -37,6 +37,16 @@ fn documented(heading: &str) -> BTreeSet<String> {
     let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let fields = cells.flat_map(|(cell, _)| cell.split(", "));
     fields.map(|field| field.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn each_check_of_the_doctor_is_documented() {
+    let place = Place::new();
+    let found = printed(&["doctor", "--json"], &place.file());
+    let found = found.lines().map(|line| serde_json::from_str::<Json>(line).expect("JSON"));
+    let found: BTreeSet<_> =
+        found.map(|it| it["check"].as_str().expect("text").to_owned()).collect();
+    assert_eq!(found, documented("Is it healthy?"));
 }
 
 #[test]

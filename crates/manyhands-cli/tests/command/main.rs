@@ -16,6 +16,8 @@ mod top;
 
 mod screen;
 
+mod doctor;
+
 mod player;
 
 mod inside_page;
