@@ -23,6 +23,7 @@ use magnus::{Error, Ruby, Value};
 use crate::error::{Failure, refusal};
 use crate::ffi::{self, sqlite};
 use crate::gvl;
+use crate::pace::Attempt;
 use crate::worker::{self, Finish};
 
 /// What ends a call, from another thread or in a callback.
@@ -34,9 +35,11 @@ pub(crate) struct Signals {
     pub(crate) stop: AtomicBool,
     /// What was raised meanwhile. With the GVL.
     raised: RefCell<Option<Error>>,
+    /// A step that keeps the GVL. With the GVL.
+    pub(crate) attempt: Attempt,
 }
 
-// SAFETY: `raised` is only used with the GVL.
+// SAFETY: `raised` and `attempt` are only used with the GVL.
 unsafe impl Send for Signals {}
 // SAFETY: the same.
 unsafe impl Sync for Signals {}
@@ -47,7 +50,14 @@ impl Signals {
         if self.stop.load(Ordering::Relaxed) {
             return true;
         }
-        if !is_rubys() || !gvl::is_held() && !self.asked.swap(false, Ordering::Relaxed) {
+        if !is_rubys() {
+            return false;
+        }
+        if gvl::is_held() {
+            if self.attempt.gives_up() {
+                return true;
+            }
+        } else if !self.asked.swap(false, Ordering::Relaxed) {
             return false;
         }
         gvl::with(|_| match gvl::check_interrupts() {
@@ -453,6 +463,16 @@ impl Entered<'_> {
             return !self.connection.is_in_memory.get();
         }
         sqlite!(sqlite3_get_autocommit(self.connection.db.get())) == 0 && self.may_wait()
+    }
+
+    pub(crate) fn attempt(&self) -> &Attempt {
+        &self.connection.signals.attempt
+    }
+
+    /// Whether a query that was ended may begin again without anybody seeing it: outside of transactions, and without a trace.
+    pub(crate) fn may_begin_again(&self) -> bool {
+        let is_outside = sqlite!(sqlite3_get_autocommit(self.connection.db.get())) != 0;
+        is_outside && self.connection.handlers.trace.get().is_none()
     }
 
     /// What the connection's last call has failed with.

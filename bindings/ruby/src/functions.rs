@@ -38,6 +38,13 @@ impl Callee {
         unsafe { &*data.cast::<Callee>() }
     }
 
+    /// The program is called: from here on the statement does not begin again.
+    fn enter(&self) {
+        if gvl::is_held() {
+            self.connection().signals.attempt.commit();
+        }
+    }
+
     fn connection(&self) -> &Connection {
         // SAFETY: see the field.
         unsafe { &*self.connection }
@@ -153,6 +160,7 @@ unsafe extern "C" fn scalar(
     let data = sqlite!(sqlite3_user_data(context));
     // SAFETY: SQLite gives what it was given for this function.
     let callee = unsafe { Callee::called(data) };
+    callee.enter();
     gvl::with(|ruby| {
         // SAFETY: SQLite gives so many values.
         let called = unsafe { arguments(ruby, count, values) }
@@ -211,6 +219,7 @@ unsafe extern "C" fn step(
     if group.has_failed {
         return;
     }
+    callee.enter();
     gvl::with(|ruby| {
         let stepped = group.instance(ruby, callee).and_then(|instance| {
             // SAFETY: SQLite gives so many values.
@@ -273,6 +282,7 @@ unsafe extern "C" fn compare(
     let left = unsafe { value::bytes(left.cast(), left_length) };
     // SAFETY: the same.
     let right = unsafe { value::bytes(right.cast(), right_length) };
+    callee.enter();
     gvl::with(|ruby| {
         let compared = in_default_encoding(ruby, left).and_then(|left| {
             let right = in_default_encoding(ruby, right)?;

@@ -52,6 +52,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     module.define_class("Blob", ruby.class_string())?;
     module.define_singleton_method("libversion", function!(libversion, 0))?;
     module.define_singleton_method("threadsafe", function!(threadsafe, 0))?;
+    module.define_singleton_method("short_step_us=", function!(pace::set_short_us, 1))?;
     module.define_singleton_method("process_status", function!(status, 2))?;
     let version = ffi::SQLITE_VERSION.to_str().unwrap_or_default();
     module.const_set("SQLITE_VERSION", ruby.str_new(version).to_interned_str())?;

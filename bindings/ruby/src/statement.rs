@@ -18,7 +18,7 @@ use crate::database::Database;
 use crate::error::refusal;
 use crate::ffi::{self, sqlite};
 use crate::kind::Kind;
-use crate::pace::Pace;
+use crate::pace::Paces;
 use crate::value::{self, Given, Stored};
 
 /// `Manyhands::Statement`.
@@ -34,8 +34,7 @@ pub(crate) struct Statement {
     is_done: Cell<bool>,
     /// Between its first step and its last one.
     is_running: Cell<bool>,
-    first_steps: Pace,
-    next_steps: Pace,
+    paces: OnceCell<Arc<Paces>>,
 }
 
 // SAFETY: all of it is used with the GVL, or by who has entered the connection.
@@ -50,8 +49,7 @@ impl Default for Statement {
             kind: Cell::new(Kind::Other),
             is_done: Cell::new(false),
             is_running: Cell::new(false),
-            first_steps: Pace::default(),
-            next_steps: Pace::default(),
+            paces: OnceCell::new(),
         }
     }
 }
@@ -125,6 +123,7 @@ impl Statement {
             }
             this.kind.set(kind);
             this.raw.set(raw);
+            let _ = this.paces.set(Paces::of(&text));
         }
         drop(entered);
         let _ = this.connection.set(connection);
@@ -189,27 +188,40 @@ impl Statement {
     }
 
     fn step_once(&self, ruby: &Ruby, open: &Open<'_>) -> Result<i32, Error> {
+        let Open { entered, raw } = open;
+        let raw = *raw;
         let is_first = !self.is_running.get();
-        let pace = if is_first { &self.first_steps } else { &self.next_steps };
-        let may_wait = match self.kind.get() {
-            Kind::Reads => is_first && open.entered.read_may_wait(),
-            Kind::Changes => open.entered.may_wait(),
+        let paces = self.paces.get_or_init(Arc::default);
+        let pace = if is_first { &paces.first } else { &paces.next };
+        let kind = self.kind.get();
+        let may_wait = match kind {
+            Kind::Reads => is_first && entered.read_may_wait(),
+            Kind::Changes => entered.may_wait(),
             Kind::Other | Kind::Attach => true,
         };
-        let raw = open.raw;
         if may_wait {
-            return open.entered.wait(ruby, move || sqlite!(sqlite3_step(raw)));
+            return entered.wait(ruby, move || sqlite!(sqlite3_step(raw)));
         }
         let step = move || {
             let began = Instant::now();
             let code = sqlite!(sqlite3_step(raw));
             (code, began.elapsed())
         };
-        let (code, took) = if pace.is_short() {
-            open.entered.at_once(step)?
-        } else {
-            open.entered.wait(ruby, step)?
-        };
+        if pace.is_short() {
+            let attempt = entered.attempt();
+            if is_first && kind == Kind::Reads && entered.may_begin_again() {
+                attempt.begin();
+            }
+            let stepped = entered.at_once(step);
+            let is_given_up = attempt.end();
+            let (code, took) = stepped?;
+            pace.learn(took);
+            if !is_given_up || code & 0xff != ffi::SQLITE_INTERRUPT {
+                return Ok(code);
+            }
+            sqlite!(sqlite3_reset(raw));
+        }
+        let (code, took) = entered.wait(ruby, step)?;
         pace.learn(took);
         Ok(code)
     }
