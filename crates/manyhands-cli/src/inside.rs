@@ -57,6 +57,12 @@ impl Inside {
         }
     }
 
+    /// How many operations of a member have ended since they were cancelled.
+    pub fn cancelled(&self, member: u16) -> u32 {
+        let members = self.onlooker.as_ref().map(Onlooker::members).unwrap_or_default();
+        members.iter().find(|it| it.member == member).map_or(0, |it| it.cancelled)
+    }
+
     fn look_for_queue(&mut self) -> Option<String> {
         if self.onlooker.as_ref().is_some_and(Onlooker::is_current) {
             return None;

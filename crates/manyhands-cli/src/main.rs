@@ -10,7 +10,13 @@ mod top;
 
 mod doctor;
 
+mod cancel;
+
+mod backup;
+
 mod demo;
+
+mod manual;
 
 mod inside;
 
@@ -45,11 +51,19 @@ enum Command {
     Top(top::Arguments),
     /// Check a file and what is around it: verdicts with their reasons, and what to do.
     Doctor(doctor::Arguments),
+    /// End what a process waits for or executes in a database, without a signal.
+    Cancel(cancel::Arguments),
+    /// Copy a database as of one moment, while others write it.
+    Backup(backup::Arguments),
     /// The process that the doctor meets on the database's file system.
     #[command(hide = true)]
     DoctorProbe(doctor::ProbeArguments),
     /// Let 200 processes write one file, through Manyhands and then through stock SQLite.
     Demo(demo::Arguments),
+    /// Print completions for a shell.
+    Completions(manual::CompletionArguments),
+    /// Write manual pages.
+    Manual(manual::Arguments),
     /// One process of the demo, which talks to it through stdin and stdout.
     #[command(hide = true)]
     DemoWriter(demo::writer::Arguments),
@@ -62,8 +76,12 @@ fn main() -> ExitCode {
         Command::Shell(arguments) => shell::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Cancel(arguments) => cancel::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
         Command::DoctorProbe(arguments) => doctor::probe(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Completions(arguments) => manual::complete(&arguments),
+        Command::Manual(arguments) => manual::write(&arguments),
         Command::DemoWriter(arguments) => demo::writer::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

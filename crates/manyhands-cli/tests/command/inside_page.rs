@@ -1,10 +1,11 @@
 //! docs/inside.md is right: each field that is printed is in its table, and nothing else is.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, process::Command};
 
 use serde_json::Value as Json;
 
 use crate::{
+    MANYHANDS,
     player::{Player, wait_for},
     top::{Place, Stock, printed, state},
 };
@@ -37,6 +38,42 @@ fn documented(heading: &str) -> BTreeSet<String> {
     let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |"));
     let fields = cells.flat_map(|(cell, _)| cell.split(", "));
     fields.map(|field| field.trim_matches('`').to_owned()).collect()
+}
+
+/// The commands of its blocks, in a folder with the database, where a process waits that has the number on the page.
+#[test]
+fn each_command_runs() {
+    let place = Place::new();
+    let (mut job, mut web) =
+        (Player::open(&place.file(), "job"), Player::open(&place.file(), "web"));
+    job.does("BEGIN IMMEDIATE");
+    job.does("INSERT INTO t VALUES (7)");
+    web.begin("INSERT INTO t VALUES (8)");
+    wait_for("a waiter", || (state(&place.file())["queue"].as_array()?.len() == 1).then_some(()));
+    let page = page();
+    let blocks = page.split("```console\n").skip(1).filter_map(|it| it.split_once("\n```"));
+    let lines = blocks.flat_map(|(block, _)| block.lines()).filter_map(|it| it.strip_prefix("$ "));
+    let folder = place.file();
+    let folder = folder.parent().expect("a folder");
+    let own = Path::new(MANYHANDS).parent().expect("a folder").display().to_string();
+    let path = format!("{own}:{}", std::env::var("PATH").expect("there is one"));
+    let mut count = 0;
+    for line in lines {
+        let line = line.replace("4711", &web.pid().to_string());
+        let mut shell = Command::new("sh");
+        let output = shell.args(["-c", &line]).current_dir(folder).env("PATH", &path).output();
+        let output = output.expect("there is a shell");
+        // The doctor warns of the transaction that is open here.
+        let expected = if line.contains("doctor") { 2 } else { 0 };
+        assert_eq!(output.status.code(), Some(expected), "{line}: {output:?}");
+        assert!(output.stderr.is_empty(), "{line}: {output:?}");
+        count += 1;
+    }
+    assert_eq!(count, 6);
+    assert!(web.hear().starts_with("error: interrupted: somebody has cancelled"));
+    for made in ["copy.db", "completions", "manyhands.1", "manyhands-top.1"] {
+        assert!(folder.join(made).metadata().is_ok_and(|it| it.len() > 500), "{made}");
+    }
 }
 
 #[test]

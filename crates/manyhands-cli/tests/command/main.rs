@@ -18,6 +18,10 @@ mod screen;
 
 mod doctor;
 
+mod cancel;
+
+mod backup;
+
 mod player;
 
 mod inside_page;
