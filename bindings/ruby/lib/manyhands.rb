@@ -36,3 +36,5 @@ module Manyhands
     end
   end
 end
+
+require "manyhands/railtie" if defined?(::Rails::Railtie)
