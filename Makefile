@@ -9,6 +9,10 @@ PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g
 DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
 # Ruby, its headers and test library, and what generates Rust from the headers.
 RUBY_PACKAGES = ruby ruby-dev ruby-minitest $(if $(wildcard /usr/lib/llvm-*/lib/libclang*.so*),,libclang1)
+# Rails with stock SQLite, its server, and what the guide's commands need.
+RAILS_PACKAGES = ruby-railties ruby-activerecord ruby-sqlite3 ruby-listen ruby-mocha ruby-builder puma tzdata curl
+# Keeps every moment of a database.
+LITESTREAM = target/litestream/litestream
 CARGO ?= cargo
 MANYHANDS = target/release/manyhands
 # The benchmark, and what its peers need.
@@ -54,13 +58,14 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
 	@echo "make test      all tests"
 	@echo "make dropin    the library that takes the place of libsqlite3, in target/dropin"
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
+	@echo "make suites-rails  ActiveRecord's tests on the adapter for Rails, and backups with Litestream: ten minutes"
 	@echo "make suites-dropin  test suites of drivers in other languages, on the drop-in library: an hour"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
@@ -127,6 +132,7 @@ test: setup test-models dropin
 	SEED=1 $(MAKE) fuzz
 	$(MAKE) test-python
 	$(MAKE) test-ruby
+	$(MAKE) test-rails
 
 driver-packages: setup
 	@$(call find-missing,$(DRIVER_PACKAGES)); \
@@ -182,6 +188,27 @@ develop-ruby: ruby-packages
 
 test-ruby: develop-ruby
 	cd bindings/ruby && ruby -w -Itest -e 'Dir["test/test_*.rb"].sort.each { |file| require "./#{file}" }'
+
+rails-packages: ruby-packages
+	@$(call find-missing,$(RAILS_PACKAGES)); \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
+	  else \
+	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
+	  fi; \
+	fi
+
+# The adapter for ActiveRecord, the example as a site whose processes are killed, and the guide, with Debian's Rails.
+test-rails: develop-ruby rails-packages
+	cd bindings/ruby && ruby -W0 -Ilib -e 'Dir["test/rails/*_test.rb"].sort.each { |file| require "./#{file}" }'
+
+# ActiveRecord's own tests, stock SQLite beside them, and backups with Litestream, which Go builds: ten minutes.
+suites-rails: develop-ruby rails-packages
+	@command -v go >/dev/null || { echo "go is not installed: it builds Litestream"; exit 1; }
+	[ -x $(LITESTREAM) ] || GOBIN=$(CURDIR)/$(dir $(LITESTREAM)) go install github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
+	cd bindings/ruby && LITESTREAM=$(CURDIR)/$(LITESTREAM) ruby -W0 -Ilib -e 'ARGV.each { |file| require "./#{file}" }' suites/backup_test.rb test/rails/guide_test.rb
+	python3 bindings/ruby/suites/activerecord.py
 
 # Format, lints, Ruby's warnings.
 check-ruby: ruby-packages
