@@ -36,7 +36,7 @@ class SiteTest < SiteCase
       outcomes = together(REQUESTS, *Array.new(8) { write }, kill)
       acknowledged = outcomes.select { |_, status| status == 200 }.map(&:first)
       assert_operator kills, :>=, 2
-      assert_operator acknowledged.size, :>=, 50
+      assert_operator acknowledged.size, :>=, REQUESTS / 10
       assert_empty outcomes.map(&:last).uniq - [200, nil], "an answer, or none from who was killed"
       found = site.ask("puts Post.where('title LIKE ?', 'title %').pluck(:title)").split("\n")
       assert_empty acknowledged - found
