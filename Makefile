@@ -58,7 +58,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -67,6 +67,7 @@ help:
 	@echo "make suites    test suites of Python, SQLAlchemy, Django and others, beside stock SQLite: half an hour"
 	@echo "make suites-rails  ActiveRecord's tests on the adapter for Rails, and backups with Litestream: ten minutes"
 	@echo "make suites-dropin  test suites of drivers in other languages, on the drop-in library: an hour"
+	@echo "make suites-ruby  the tests of the Ruby gem sqlite3, in a chroot of a newer Debian: ten minutes"
 	@echo "make check     format, lints, types, documentation"
 	@echo "make wheel     the Python package, in target/wheels"
 	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
@@ -234,6 +235,12 @@ suites-dropin: dropin driver-packages develop-python
 	cd crates/manyhands-c/drivers && ../../../.venv/bin/python suites.py
 	MANYHANDS_RECIPES=all .venv/bin/python -m pytest -q crates/manyhands-c/loader
 
+# The tests of the gem sqlite3 beside that gem, and our own with a newer Ruby, in a chroot of a newer Debian.
+suites-ruby: setup
+	@command -v mmdebstrap >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get install -y -qq mmdebstrap >/dev/null; } \
+	  || { echo "please install: mmdebstrap"; exit 1; }
+	python3 bindings/ruby/suites/run.py $(SUITES)
+
 # One wheel for every CPython from 3.9 on, in target/wheels.
 wheel: setup
 	[ -x .venv/bin/python ] || python3 -m venv .venv
@@ -352,7 +359,7 @@ check-bench: peer-packages
 # Python's part of the measurements and campaigns: lints, types, tests.
 check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
-	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability crates/manyhands-c
+	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability crates/manyhands-c bindings/ruby
 	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
 	cd bench/report && ../../.venv/bin/python -m pytest -q . ../test_shapes.py
 
