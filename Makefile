@@ -215,6 +215,7 @@ suites-rails: develop-ruby rails-packages
 check-ruby: ruby-packages
 	cd bindings/ruby && $(CARGO) fmt -- --check
 	CARGO="$(CARGO)" bindings/ruby/build.sh clippy
+	CARGO="$(CARGO)" bindings/ruby/build.sh test
 	cd bindings/ruby && find lib test -name '*.rb' | sort | xargs -n 1 ruby -wc 2>&1 | { ! grep -v '^Syntax OK$$'; }
 
 # Format, lints, types; the stub is compared with the built module.

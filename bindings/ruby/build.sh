@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the gem's native half for the Ruby in PATH, into lib/manyhands/VERSION of the tree. `build.sh clippy` looks at it instead.
+# Builds the gem's native half for the Ruby in PATH, into lib/manyhands/VERSION of the tree. `build.sh clippy` and
+# `build.sh test` look at it instead.
 #
 # The bindings of Ruby's C API are generated from its headers by libclang, which finds no headers of its own: gcc has them.
 set -eu
@@ -15,9 +16,10 @@ ls "$LIBCLANG_PATH"/libclang[.-]*so* >/dev/null 2>&1 \
   || { echo "Ruby's headers are not installed: sudo apt-get install ruby-dev" >&2; exit 1; }
 export LIBCLANG_PATH
 export BINDGEN_EXTRA_CLANG_ARGS="${BINDGEN_EXTRA_CLANG_ARGS:--isystem $(gcc -print-file-name=include)}"
-if [ "${1:-}" = clippy ]; then
-  exec $cargo clippy --release --locked --quiet --all-targets --target-dir "target/$version" -- -D warnings
-fi
+case ${1:-} in
+  clippy) exec $cargo clippy --release --locked --quiet --all-targets --target-dir "target/$version" -- -D warnings ;;
+  test) exec $cargo test --release --locked --quiet --lib --target-dir "target/$version" ;;
+esac
 $cargo build --release --locked --quiet --target-dir "target/$version"
 mkdir -p "lib/manyhands/$version"
 # Other processes may have the old one loaded: a new file takes its place.
