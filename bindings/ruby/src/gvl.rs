@@ -96,8 +96,9 @@ pub(crate) fn without<T>(asked: &AtomicBool, work: impl FnOnce() -> T) -> Result
 fn run_without<F: FnOnce() -> T, T>(call: &mut Call<F, T>, asked: &AtomicBool) {
     asked.store(false, Ordering::Relaxed);
     let flag = ptr::from_ref(asked).cast_mut().cast();
-    // What `RB_NOGVL_INTR_FAIL` means: Ruby raises nothing when the work is done. Its result would be lost.
-    let flags = 1;
+    // Ruby raises nothing when the work is done: its result would be lost. And `ask` may be called by a signal handler. Otherwise Ruby
+    // would start a thread for each call that a process with one thread makes, to call it there.
+    let flags = (rb_sys::RB_NOGVL_INTR_FAIL | rb_sys::RB_NOGVL_UBF_ASYNC_SAFE) as i32;
     // SAFETY: this thread has the GVL; the call and the flag outlive the work.
     unsafe { rb_sys::rb_nogvl(Some(run::<F, T>), call.data(), Some(ask), flag, flags) };
 }

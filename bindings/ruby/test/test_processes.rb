@@ -88,6 +88,42 @@ class TestProcesses < DatabaseTest
     statement.close
   end
 
+  # Ctrl-C ends the wait of a process that has one thread: Ruby tells the extension in the signal's handler.
+  def test_an_interrupt_ends_the_wait_of_a_process_with_one_thread
+    holder = create
+    holder.execute("BEGIN IMMEDIATE")
+    program = <<~RUBY
+      require "manyhands"
+      database = Manyhands::Database.new(ARGV[0])
+      database.busy_timeout = 60_000
+      trap("USR1") { puts "trapped" }
+      begin
+        puts "waits"
+        database.execute("INSERT INTO item (n) VALUES (1)")
+      rescue Interrupt
+        puts "interrupted"
+      end
+      database.busy_timeout = 0
+      begin
+        database.execute("INSERT INTO item (n) VALUES (1)")
+      rescue Manyhands::BusyException
+        puts "busy"
+      end
+    RUBY
+    options = ["-I#{File.expand_path("../lib", __dir__)}", "-e", "$stdout.sync = true\n#{program}", path]
+    IO.popen([RbConfig.ruby, *options]) do |child|
+      Timeout.timeout(60) do
+        assert_equal "waits\n", child.gets
+        Process.kill("USR1", child.pid)
+        assert_equal "trapped\n", child.gets
+        Process.kill("INT", child.pid)
+        assert_equal "interrupted\nbusy\n", child.read
+      end
+    end
+  ensure
+    holder.execute("ROLLBACK")
+  end
+
   def test_a_child_goes_on_while_a_thread_of_its_parent_waits
     holder = create
     waiter = open
