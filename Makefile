@@ -7,8 +7,8 @@
 PACKAGES = sqlite3 libsqlite3-0 util-linux e2fsprogs xfsprogs python3-gunicorn g++ binutils tmux
 # Languages whose drivers write through the drop-in library.
 DRIVER_PACKAGES = php-cli php-sqlite3 libdbd-sqlite3-perl libsqlite3-tcl ruby ruby-sqlite3
-# Ruby, its headers and test library, and what generates Rust from the headers.
-RUBY_PACKAGES = ruby ruby-dev ruby-minitest $(if $(wildcard /usr/lib/llvm-*/lib/libclang*.so*),,libclang1)
+# Ruby, its headers and test library, the gem that ours is compared with, and what generates Rust from the headers.
+RUBY_PACKAGES = ruby ruby-dev ruby-minitest ruby-sqlite3 $(if $(wildcard /usr/lib/llvm-*/lib/libclang*.so*),,libclang1)
 # Rails with stock SQLite, its server, and what the guide's commands need.
 RAILS_PACKAGES = ruby-railties ruby-activerecord ruby-sqlite3 ruby-listen ruby-mocha ruby-builder puma tzdata curl
 # Keeps every moment of a database.

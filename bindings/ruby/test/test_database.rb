@@ -85,6 +85,38 @@ class TestDatabase < DatabaseTest
     assert_equal [[0], [1], [2]], database.execute("SELECT n FROM item")
   end
 
+  def test_a_function_uses_its_own_connection
+    database = create
+    database.create_function("written", 1) do |proxy, n|
+      database.execute("INSERT INTO item (n) VALUES (?)", [n])
+      proxy.result = database.get_first_value("SELECT count(*) FROM item")
+    end
+    assert_equal [[1], [2]], database.execute("SELECT written(value) FROM json_each('[7, 8]')")
+    assert_equal [[7], [8]], database.execute("SELECT n FROM item")
+  end
+
+  # The first step of such a query is long, and would begin again without the GVL if the program were not called in it.
+  def test_a_function_is_called_once_for_each_row_however_long_that_takes
+    database = create
+    calls = 0
+    database.create_function("slow", 1) do |proxy, n|
+      calls += 1
+      sleep(0.005) if n == 1
+      proxy.result = n
+    end
+    rows = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a LIMIT 5000)"
+    assert_equal 5000 * 5001 / 2, database.get_first_value("#{rows} SELECT sum(slow(n)) FROM a")
+    assert_equal 5000, calls
+  end
+
+  # A query that takes longer than a step may keep the GVL begins again, and nobody sees it.
+  def test_a_long_query_has_its_result_once
+    database = open
+    long = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a LIMIT 200000) SELECT sum(n) FROM a"
+    3.times { assert_equal 200_000 * 200_001 / 2, database.get_first_value(long) }
+    assert_equal 200_000, database.execute(long.sub("sum(n)", "n")).size
+  end
+
   def test_aggregates_in_each_of_their_forms
     database = create
     database.execute("INSERT INTO item VALUES (1, 1), (2, 2), (3, 4)")

@@ -35,6 +35,25 @@ class TestDocumentation < DatabaseTest
     assert_equal "true\n", run_program(program, "-rmanyhands/sqlite3")
   end
 
+  def test_exceptions_are_those_of_the_gem_that_was_loaded_before
+    program = <<~RUBY
+      database = Manyhands::Database.new(":memory:")
+      [SQLite3::SQLException, Manyhands::SQLException, SQLite3::Exception, Manyhands::Exception].each do |expected|
+        database.execute("nonsense")
+      rescue expected => error
+        puts error.code
+      end
+      p SQLite3::SQLException.new.is_a?(Manyhands::Exception), Manyhands::BusyException === SQLite3::BusyException.new
+      p SQLite3::Database.equal?(Manyhands::Database)
+    RUBY
+    assert_equal "1\n1\n1\n1\nfalse\nfalse\nfalse\n", run_program(program, "-rsqlite3", "-rmanyhands")
+  end
+
+  def test_to_stand_in_for_a_gem_that_is_loaded_is_an_error_that_says_what_to_do
+    program = 'begin; require "manyhands/sqlite3"; rescue LoadError => error; puts error.message; end'
+    assert_match(/require "manyhands\/sqlite3" before it/, run_program(program, "-rsqlite3"))
+  end
+
   # It has its own SQLite, whatever else is loaded in the process.
   def test_another_sqlite_in_the_process_is_not_disturbed
     needed = IO.popen(["nm", "-D", "--defined-only", *Dir["#{LIB}/manyhands/#{RUBY_VERSION[/\A\d+\.\d+/]}/*.so"]], &:read)

@@ -255,6 +255,26 @@ class TestWaiting < DatabaseTest
     assert_equal [80, 80], database.get_first_row("SELECT count(*), count(DISTINCT n) FROM item")
   end
 
+  # Another thread executes the write, and calls the function there.
+  def test_a_function_is_called_under_a_scheduler
+    database = create
+    database.create_function("doubled", 1) { |proxy, n| proxy.result = n * database.get_first_value("SELECT 2") }
+    database.create_function("explode", 0) { raise ArgumentError, "boom" }
+    caught = nil
+    thread = Thread.new do
+      Fiber.set_scheduler(PlainScheduler.new)
+      Fiber.schedule do
+        database.execute("INSERT INTO item (n) SELECT doubled(21)")
+        database.execute("INSERT INTO item (n) SELECT explode()")
+      rescue ArgumentError => error
+        caught = error
+      end
+    end
+    soon { thread.join }
+    assert_equal "boom", caught.message
+    assert_equal [[42]], database.execute("SELECT n FROM item")
+  end
+
   def test_what_is_raised_in_a_fiber_ends_its_wait
     holder = create
     waiter = open
