@@ -96,21 +96,21 @@ class TestProcesses < DatabaseTest
       require "manyhands"
       database = Manyhands::Database.new(ARGV[0])
       database.busy_timeout = 60_000
-      trap("USR1") { puts "trapped" }
+      trap("USR1") { $stdout.syswrite("trapped\\n") }
       begin
-        puts "waits"
+        $stdout.syswrite("waits\\n")
         database.execute("INSERT INTO item (n) VALUES (1)")
       rescue Interrupt
-        puts "interrupted"
+        $stdout.syswrite("interrupted\\n")
       end
       database.busy_timeout = 0
       begin
         database.execute("INSERT INTO item (n) VALUES (1)")
       rescue Manyhands::BusyException
-        puts "busy"
+        $stdout.syswrite("busy\\n")
       end
     RUBY
-    options = ["-I#{File.expand_path("../lib", __dir__)}", "-e", "$stdout.sync = true\n#{program}", path]
+    options = ["-I#{File.expand_path("../lib", __dir__)}", "-e", program, path]
     IO.popen([RbConfig.ruby, *options]) do |child|
       Timeout.timeout(60) do
         assert_equal "waits\n", child.gets

@@ -105,6 +105,37 @@ class TestWaiting < DatabaseTest
     assert_equal [[2]], holder.execute("SELECT n FROM item")
   end
 
+  def test_a_transaction_whose_thread_is_killed_is_rolled_back
+    database = create
+    written = Queue.new
+    thread = Thread.new do
+      database.transaction do
+        database.execute("INSERT INTO item (n) VALUES (1)")
+        written << true
+        sleep
+      end
+    end
+    written.pop
+    thread.kill.join
+    refute_predicate database, :transaction_active?
+    assert_equal 0, database.get_first_value("SELECT count(*) FROM item")
+  end
+
+  # An interrupted write ends its transaction, as in SQLite: what was raised is raised, not that there is nothing to roll back.
+  def test_a_transaction_whose_write_is_interrupted_raises_what_has_interrupted_it
+    database = create
+    error = assert_raises(ArgumentError) do
+      Timeout.timeout(0.1, ArgumentError) do
+        database.transaction(:immediate) do
+          database.execute("INSERT INTO item (n) VALUES (1)")
+          database.execute("INSERT INTO item (n) #{ENDLESS}")
+        end
+      end
+    end
+    refute_nil error
+    assert_equal 0, database.get_first_value("SELECT count(*) FROM item")
+  end
+
   def test_a_timeout_of_rubys_ends_a_wait
     holder = create
     waiter = open

@@ -163,19 +163,28 @@ module Manyhands
       end
     end
 
-    # Begins a transaction. With a block, commits it at the end of the block, or rolls it back if the block raises.
+    # Begins a transaction. With a block, commits it at the end of the block, or rolls it back if the block raises or its thread is
+    # killed.
     def transaction(mode = nil)
       execute("begin #{mode || @default_transaction_mode} transaction")
       return true unless block_given?
 
+      is_complete = false
       has_failed = false
       begin
-        yield self
-      rescue ::StandardError
+        result = yield self
+        is_complete = true
+        result
+      rescue ::Exception # rubocop:disable Lint/RescueException
         has_failed = true
         raise
       ensure
-        has_failed ? rollback : commit
+        # SQLite may have rolled back already: a write that is interrupted takes its transaction with it.
+        if has_failed || Thread.current.status == "aborting"
+          rollback if !closed? && transaction_active?
+        elsif is_complete || transaction_active?
+          commit
+        end
       end
     end
 
