@@ -361,7 +361,7 @@ check-bench: peer-packages
 check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
 	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability crates/manyhands-c bindings/ruby
-	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
+	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../top_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
 	cd bench/report && ../../.venv/bin/python -m pytest -q . ../test_shapes.py
 
 # With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.

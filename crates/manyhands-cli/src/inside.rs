@@ -105,7 +105,7 @@ impl Inside {
             Party {
                 pid: Some(process.pid),
                 label: person.map(|(seen, _)| seen.label.clone()).unwrap_or_default(),
-                command: process.command_line(),
+                command: person.map(|(_, person)| person.command.clone()).unwrap_or_default(),
                 is_stock: false,
             }
         };

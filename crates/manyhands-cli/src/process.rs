@@ -20,6 +20,8 @@ use std::{
 const DESCRIPTORS_MAX: usize = 8192;
 /// How long it stays known that a process is none of the family.
 const STRANGERS_KNOWN: Duration = Duration::from_secs(1);
+/// So much of a command line is read.
+const COMMAND_BYTES_MAX: u64 = 4096;
 /// What stands behind the path of a file without a name.
 const DELETED: &str = " (deleted)";
 /// What stands behind a database's name in that of its queue file.
@@ -199,7 +201,10 @@ impl Process {
 
     /// The command line, in words that a shell would read as the same.
     pub fn command_line(self) -> String {
-        let line = fs::read(self.file("cmdline")).unwrap_or_default();
+        let mut line = Vec::new();
+        // A line may have megabytes: its beginning tells which it is.
+        let _ = File::open(self.file("cmdline"))
+            .and_then(|file| file.take(COMMAND_BYTES_MAX).read_to_end(&mut line));
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         if words.is_empty() {

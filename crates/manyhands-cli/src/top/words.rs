@@ -158,7 +158,9 @@ fn reader(reader: &Reader) -> String {
 
 /// The beginning of a text, in one line.
 pub fn cut(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
+    // No more than is told, and the spaces in it.
+    let end = text.floor_char_boundary(TOLD_MAX * 8);
+    let words: Vec<_> = text[..end].split_whitespace().collect();
     let line = words.join(" ");
     if line.chars().count() <= TOLD_MAX {
         return line;

@@ -29,6 +29,13 @@ pub struct Player {
 impl Player {
     /// One that has opened the database.
     pub fn open(file: &Path, label: &str) -> Self {
+        let player = Self::start(file, label);
+        assert_eq!(player.hear(), "open");
+        player
+    }
+
+    /// One that will say `open`.
+    pub fn start(file: &Path, label: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("a test is a file"));
         command.args(["player::entry", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(FILE, file).env(LABEL, label);
@@ -47,9 +54,7 @@ impl Player {
                 }
             }
         });
-        let player = Self { child, stdin, lines };
-        assert_eq!(player.hear(), "open");
-        player
+        Self { child, stdin, lines }
     }
 
     pub fn pid(&self) -> i32 {

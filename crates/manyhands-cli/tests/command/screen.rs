@@ -19,7 +19,8 @@ struct Terminal {
 impl Terminal {
     fn top(file: &Path) -> Self {
         // A server of its own, so that nobody's settings and sessions matter.
-        let name = format!("manyhands-{}-{}", std::process::id(), file.to_string_lossy().len());
+        let folder = file.parent().and_then(Path::file_name).expect("a folder of its own");
+        let name = format!("manyhands{}", folder.to_string_lossy());
         let terminal = Self { name };
         let size = ["-x", "170", "-y", "45"];
         let program = [MANYHANDS, "top", file.to_str().expect("text")];
@@ -104,13 +105,41 @@ fn the_screen_shows_what_json_says() {
         let is_row = |line: &&str| line.trim_start().starts_with(&row_of_web);
         shown.lines().find(is_row).is_none().then_some(())
     });
-    terminal.press(&["s", "Down", "Enter"]);
+    terminal.press(&["s", "j", "Enter"]);
     terminal.shows(&["in its own table of processes", "by waits"], &["COMMITS/S"]);
-    terminal.press(&["Escape"]);
+    terminal.press(&["Enter"]);
     terminal.shows(&["COMMITS/S"], &[]);
     job.does("COMMIT");
     assert_eq!(web.hear(), "ok");
     terminal.shows(&["nobody writes", "0 waiting"], &["ASKS FOR"]);
     terminal.press(&["q"]);
     wait_for("its end", || terminal.tmux(&["list-sessions"]).is_empty().then_some(()));
+}
+
+/// 200 processes write: all are found, and the screen shows that it goes on.
+#[test]
+fn a_storm_of_200_processes() {
+    const PROCESSES: usize = 200;
+    let place = Place::new();
+    let mut players: Vec<_> =
+        (0..PROCESSES).map(|_| Player::start(&place.file(), "storm")).collect();
+    for player in &mut players {
+        assert_eq!(player.hear(), "open");
+        player.begin("storm 600");
+    }
+    let terminal = Terminal::top(&place.file());
+    let picture = terminal.shows(&["200 members", "COMMITS/S", "batched"], &["no wait has ended"]);
+    wait_for("another picture", || {
+        let next = terminal.shows(&["200 members"], &[]);
+        let line =
+            |picture: &str| picture.lines().find(|it| it.starts_with("commits")).map(str::to_owned);
+        (line(&next) != line(&picture)).then_some(())
+    });
+    let now = state(&place.file());
+    let members = now["members"].as_array().expect("a list");
+    let mut found: Vec<_> = members.iter().filter_map(|it| it["pid"].as_i64()).collect();
+    let mut started: Vec<i64> = players.iter().map(|player| player.pid().into()).collect();
+    found.sort_unstable();
+    started.sort_unstable();
+    assert_eq!(found, started);
 }

@@ -133,11 +133,13 @@ impl Choices {
             (Mode::Details, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q')) => {
                 self.mode = Mode::Table;
             }
-            (_, KeyCode::Esc | KeyCode::Char('q')) => return Some(Asked::Quit),
+            (_, KeyCode::Char('q')) => return Some(Asked::Quit),
+            // Not the end: a slow terminal may send a key's first byte, which is the same, alone.
+            (_, KeyCode::Esc) => self.filter.clear(),
             (_, KeyCode::Char('s')) => self.order = self.order.next(),
             (_, KeyCode::Char('/')) => self.mode = Mode::Filter,
-            (_, KeyCode::Down) => self.select(state, 1),
-            (_, KeyCode::Up) => self.select(state, -1),
+            (_, KeyCode::Down | KeyCode::Char('j')) => self.select(state, 1),
+            (_, KeyCode::Up | KeyCode::Char('k')) => self.select(state, -1),
             (_, KeyCode::Enter) if self.selected.is_some() => self.mode = Mode::Details,
             (_, KeyCode::Char('c')) => match self.selected {
                 Some(member) => self.mode = Mode::Confirm(member),
