@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -36,7 +36,19 @@ impl Player {
 
     /// One that will say `open`.
     pub fn start(file: &Path, label: &str) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("a test is a file"));
+        Self::start_by(Command::new(own()), file, label)
+    }
+
+    /// One in a table of processes of its own, as in a container.
+    pub fn open_in_container(file: &Path, label: &str) -> Self {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child"]).arg(own());
+        let player = Self::start_by(unshare, file, label);
+        assert_eq!(player.hear(), "open", "this test makes a pid namespace: run it as root");
+        player
+    }
+
+    fn start_by(mut command: Command, file: &Path, label: &str) -> Self {
         command.args(["player::entry", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(FILE, file).env(LABEL, label);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -87,6 +99,10 @@ impl Drop for Player {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn own() -> PathBuf {
+    std::env::current_exe().expect("a test is a file")
 }
 
 /// Looks until something is there.

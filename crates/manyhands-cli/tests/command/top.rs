@@ -109,6 +109,25 @@ fn who_holds_the_turn_and_who_waits_in_which_order() {
     assert!(state(&place.file())["leader"].is_null());
 }
 
+/// In a container the first process has the number 1, and here another.
+#[test]
+fn a_member_in_a_container_is_found() {
+    let place = Place::new();
+    let mut inner = Player::open_in_container(&place.file(), "inner");
+    inner.does("BEGIN IMMEDIATE");
+    let now = state(&place.file());
+    let member = &now["members"][0];
+    assert_eq!(member["own_pid"], 1, "{now}");
+    let pid = member["pid"].as_i64().expect("a number");
+    let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("it lives");
+    assert!(pid != 1 && command.contains("player::entry"), "{pid} {command}");
+    assert!(member["container"].as_str().is_some_and(|it| !it.is_empty()), "{now}");
+    assert_eq!(
+        (&now["leader"]["pid"], &now["leader"]["label"]),
+        (&member["pid"], &member["label"])
+    );
+}
+
 /// What runs is no forgotten transaction, and a stopped leader is told as one.
 #[test]
 fn a_running_statement_and_a_stopped_leader() {
