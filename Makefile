@@ -58,7 +58,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full bench-drivers finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -321,7 +321,14 @@ bench-full: build-bench build-reliability develop-python
 	$(MEASURE_PYTHON) python-overhead bench/python_overhead.py --repeat $(REPEAT)
 	$(MEASURE_MEMORY)
 	$(MEASURE) limits limits $(AT_LENGTH)
+	$(MAKE) bench-drivers
 	$(MAKE) finish
+
+# Drivers of other languages with the library in the place of libsqlite3, and without it: a quarter of an hour. Node.js, Go and Java take part
+# where they are installed.
+bench-drivers: dropin driver-packages
+	@mkdir -p $(RESULTS)
+	@bench/measure.sh $(RESULTS) python3 drivers crates/manyhands-c/drivers/measure.py --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
 
 # The report, and what has no figure because its check failed.
 finish: report

@@ -13,7 +13,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from measurements import MEMORY, OVERHEAD, Run, circumstances, lines_of, load, read
+from drivers import load_drivers, read_drivers, text_drivers
+from measurements import DRIVERS, MEMORY, OVERHEAD, Run, circumstances, lines_of, load, read
 from memory import load_memory
 from overhead import load_overhead, read_overhead, text_overhead
 from tables import NOTE, notes, text_table
@@ -26,6 +27,10 @@ def show(file: Path) -> int:
     for name, lines in lines_of(file).items():
         if name == OVERHEAD:
             print(f"{text_overhead(read_overhead(lines))}\n")
+        elif name == DRIVERS:
+            drivers = read_drivers(lines)
+            print(f"{text_drivers(drivers)}\n")
+            is_sound &= len(drivers.sound()) == len(drivers.cells)
         elif name != MEMORY:
             run = read(name, lines)
             print(f"{run.name}: {circumstances([run.circumstances])}\n\n{text_table(run)}\n")
@@ -48,14 +53,15 @@ def draw(where: Path, into: Path) -> int:
     runs.sort(key=lambda run: order.index(run.name) if run.name in order else len(order))
     python = load_overhead(where)
     memory = load_memory(where)
+    drivers = load_drivers(where)
     if not runs:
         print(f"{where}: no lines of the benchmark; run `make bench` first", file=sys.stderr)
         return 1
     pictures = {run.name: draw(run, into) for run in runs}
     if python:
         pictures[OVERHEAD] = [save(OVERHEAD, lambda theme: speeds(python, theme), into)]
-    (into / "report.html").write_text(page(runs, pictures, into, python, memory))
-    print(f"{into / 'report.html'}: {len(runs) + bool(python) + bool(memory)} workloads, {sum(map(len, pictures.values()))} pictures")
+    (into / "report.html").write_text(page(runs, pictures, into, python, memory, drivers))
+    print(f"{into / 'report.html'}: {len(runs) + bool(python) + bool(memory) + bool(drivers)} workloads, {sum(map(len, pictures.values()))} pictures")
     return 0
 
 

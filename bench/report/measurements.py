@@ -24,6 +24,8 @@ OVERHEAD = "python-overhead"
 """The file that `bench/python_overhead.py` writes, in a form of its own."""
 MEMORY = "memory"
 """The file that `reliability memory` writes, in a form of its own."""
+DRIVERS = "drivers"
+"""The file that `crates/manyhands-c/drivers/measure.py` writes, in a form of its own."""
 RUN = '{"run":"'
 """How a line begins that says of which workload it is."""
 WAL_LIMIT_BYTES = 16 << 20
@@ -162,7 +164,7 @@ def load(where: Path) -> Iterator[Run]:
     :raises ValueError: a line is not what the benchmark writes.
     """
     for name, lines in lines_of(where).items():
-        if name not in (OVERHEAD, MEMORY):
+        if name not in (OVERHEAD, MEMORY, DRIVERS):
             yield read(name, lines)
 
 

@@ -7,9 +7,11 @@ import html
 from pathlib import Path
 from typing import Optional
 
+import drivers
 import memory
 import overhead
-from measurements import MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run, circumstances
+from drivers import Drivers
+from measurements import DRIVERS, MEMORY, OURS, OVERHEAD, PEERS, STOCK, Run, circumstances
 from memory import Memory
 from overhead import Overhead
 from tables import NOTE, html_table, notes
@@ -39,9 +41,17 @@ LOSSES_SHOWN = 4
 """Of one engine in one workload, the greatest first."""
 
 
-def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: Optional[Overhead], kept: Optional[Memory]) -> str:
-    """The page; `pictures` by the name of the run, `kept` what stays in memory."""
+def page(
+    runs: list[Run],
+    pictures: dict[str, list[str]],
+    folder: Path,
+    python: Optional[Overhead],
+    kept: Optional[Memory],
+    others: Optional[Drivers],
+) -> str:
+    """The page; `pictures` by the name of the run, `kept` what stays in memory, `others` the drivers of other languages."""
     judged = verdicts(runs) + (python.verdicts() if python else []) + (kept.verdicts() if kept else [])
+    judged += others.verdicts() if others else []
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>Manyhands, measured: {html.escape(folder.name)}</title><style>{STYLE}</style>",
@@ -59,6 +69,8 @@ def page(runs: list[Run], pictures: dict[str, list[str]], folder: Path, python: 
         parts.append(python_section(python, pictures[OVERHEAD], folder, python.verdicts()))
     if kept:
         parts.append(memory_section(kept))
+    if others:
+        parts.append(drivers_section(others))
     return "\n".join(parts) + "\n"
 
 
@@ -149,6 +161,17 @@ def memory_section(kept: Memory) -> str:
             f"<p>{html.escape(memory.sentence(kept))}</p>",
             f"<div class=scroll>{memory.table(kept)}</div>",
             f"<p class=note><code>{html.escape(f'reliability {kept.command}')}</code></p>",
+        ]
+    )
+
+
+def drivers_section(others: Drivers) -> str:
+    return "\n".join(
+        [
+            f"<h2 id={DRIVERS}>{html.escape(drivers.TITLE)}</h2>",
+            f"<p>{html.escape(drivers.sentence(others))}</p>",
+            *target_lines(others.verdicts()),
+            f"<div class=scroll>{drivers.table(others)}</div>",
         ]
     )
 

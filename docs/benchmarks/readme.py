@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "bench/report"))
 
+from drivers import load_drivers, markdown  # noqa: E402
 from measurements import lines_of, load  # noqa: E402
 from memory import load_memory  # noqa: E402
 from overhead import load_overhead  # noqa: E402
@@ -186,8 +187,13 @@ def targets() -> str:
 
 
 def judge(machine: Path) -> list[Verdict]:
-    python, memory = load_overhead(machine), load_memory(machine)
-    return verdicts(list(load(machine))) + (python.verdicts() if python else []) + (memory.verdicts() if memory else [])
+    others = filter(None, (load_overhead(machine), load_memory(machine), load_drivers(machine)))
+    return verdicts(list(load(machine))) + [verdict for other in others for verdict in other.verdicts()]
+
+
+def drivers() -> str:
+    """Drivers of other languages, on the machine where they were measured."""
+    return "\n\n".join(markdown(measured) for measured in map(load_drivers, machines()) if measured)
 
 
 def answer(verdict: Optional[Verdict]) -> str:
@@ -197,7 +203,7 @@ def answer(verdict: Optional[Verdict]) -> str:
 
 
 def main() -> int:
-    pages = {ROOT / "README.md": [f"{short_table()}\n\n{pictures()}", peers()], HERE / "README.md": [table(), targets()]}
+    pages = {ROOT / "README.md": [f"{short_table()}\n\n{pictures()}", peers()], HERE / "README.md": [table(), targets(), drivers()]}
     for page, written in pages.items():
         text = page.read_text()
         parts = re.split(f"{BEGIN}.*?{END}", text, flags=re.DOTALL)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -26,6 +27,8 @@ DROPIN = Path(os.environ.get("MANYHANDS_DROPIN") or TREE / "target" / "dropin")
 """Ours in ``lib``, plain SQLite of the same version in ``stock``, the headers of both in ``include``."""
 BUILT = TREE / ".suites" / "drivers"
 """What the workers of compiled languages become."""
+XERIAL = "3.50.3.0"
+"""Which version of Xerial's sqlite-jdbc."""
 JOBS = ("insert", "read-then-write", "prepared", "select")
 ITEMS = 1000
 HANGS_AFTER_S = 60
@@ -104,6 +107,28 @@ def build_node(node: str) -> Words:
     return [node, str(folder / "worker.js")]
 
 
+def build_java(java: str) -> Words:
+    """Xerial's classes from Maven; their JNI library from their sources and the loader, which takes the library that MANYHANDS_LIBRARY names."""
+    folder = BUILT / "java"
+    jar, jni = folder / f"sqlite-jdbc-{XERIAL}.jar", folder / "libsqlitejdbc.so"
+    loader = DROPIN.resolve() / "loader"
+    if not jni.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind in ("jar", "jar:sources"):
+            artifact = f"-Dartifact=org.xerial:sqlite-jdbc:{XERIAL}:{kind}"
+            subprocess.run(["mvn", "-q", "dependency:copy", artifact, f"-DoutputDirectory={folder}"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["jar", "xf", f"sqlite-jdbc-{XERIAL}-sources.jar"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        native = folder / "org" / "sqlite" / "core"
+        words = ["javac", "-proc:none", "-cp", str(jar), "-h", ".", "-d", "classes", str(native / "NativeDB.java")]
+        subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        (folder / "org_sqlite_core_NativeDB.h").rename(folder / "NativeDB.h")
+        headers = Path(java).resolve().parents[1] / "include"
+        words = ["-shared", "-fPIC", "-O2", "-I.", f"-I{loader}", f"-I{headers}", f"-I{headers / 'linux'}", "-o", jni.name]
+        subprocess.run(["cc", *words, str(native / "NativeDB.c"), str(loader / "sqlite3.c")], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["javac", "-proc:none", "-d", str(folder / "worker"), "-cp", str(jar), str(PROGRAMS / "Worker.java")], check=True)
+    return [java, "-cp", f"{jar}:{folder / 'worker'}", f"-Dorg.sqlite.lib.path={folder.resolve()}", "Worker"]
+
+
 DRIVERS = (
     Driver("php-pdo", "php", "worker.php"),
     # Debian's own: other builds of CPython have SQLite linked into themselves.
@@ -114,6 +139,7 @@ DRIVERS = (
     Driver("c", "cc", build=build_c),
     Driver("go-mattn", "go", build=build_go),
     Driver("node-better-sqlite3", "node", build=build_node),
+    Driver("java-xerial", "java", build=build_java),
 )
 PACKAGED = DRIVERS[:6]
 """The drivers that Debian's packages bring."""
@@ -135,7 +161,8 @@ class Outcome:
 def run_crowd(command: Words, preloaded: Path, job: str, processes: int, seconds: float, path: Path) -> Outcome:
     """Workers in processes of their own do a job at a new database, all of them at once."""
     create(path)
-    environment = {**os.environ, "LD_PRELOAD": str(preloaded)}
+    # The second is for the loader in drivers that compile SQLite in.
+    environment = {**os.environ, "LD_PRELOAD": str(preloaded), "MANYHANDS_LIBRARY": str(preloaded.resolve())}
     workers = [
         subprocess.Popen([*command, str(path), str(seconds), job, str(writer)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         for writer in range(processes)
@@ -155,6 +182,9 @@ def run_crowd(command: Words, preloaded: Path, job: str, processes: int, seconds
         end(workers)
         for worker in workers:
             worker.communicate()
+    for answer in told:
+        if answer["sqlite"] != version():
+            raise ChildProcessError(f"uses SQLite {answer['sqlite']}, and not {version()}")
     return Outcome(
         done=sum(answer["done"] for answer in told),
         errors=sum(answer["errors"] for answer in told),
@@ -164,6 +194,13 @@ def run_crowd(command: Words, preloaded: Path, job: str, processes: int, seconds
         sqlite=told[0]["sqlite"],
         broken=tuple(find_broken(path, job, told)),
     )
+
+
+def version() -> str:
+    """Of both libraries, by their header."""
+    found = re.search(r'^#define SQLITE_VERSION +"(.*)"', (DROPIN / "include" / "sqlite3.h").read_text(), re.MULTILINE)
+    assert found, "sqlite3.h has no version"
+    return found[1]
 
 
 def end(workers: Sequence[subprocess.Popen[str]]) -> None:

@@ -25,13 +25,10 @@ c_api! {
             // SAFETY: the caller has promised what SQLite demands.
             return unsafe { ffi::sqlite3_changes64(db) };
         };
-        let counted = handle.counted.borrow().clone();
-        handle.count(|it| {
-            if let Some(counted) = counted.filter(|_| !it.is_executed()) {
-                let changes = it.changes_of(&counted);
-                return changes.map_or_else(|_| it.changes(), |it| i64::try_from(it).unwrap_or(i64::MAX));
-            }
-            it.changes()
+        handle.count(Connection::changes, |it| {
+            let counted = handle.counted.borrow().clone();
+            let changes = counted.and_then(|counted| it.changes_of(&counted).ok());
+            changes.map_or_else(|| it.changes(), |changes| i64::try_from(changes).unwrap_or(i64::MAX))
         })
     }
 
@@ -48,7 +45,7 @@ c_api! {
             // SAFETY: the caller has promised what SQLite demands.
             return unsafe { ffi::sqlite3_total_changes64(db) };
         };
-        handle.count(|it| {
+        handle.count(Connection::total_changes, |it| {
             // Where the turn does not come, what is known is told.
             let _ = it.execute_deferred_in_turn();
             it.total_changes()
@@ -62,7 +59,7 @@ c_api! {
             // SAFETY: the caller has promised what SQLite demands.
             return unsafe { ffi::sqlite3_last_insert_rowid(db) };
         };
-        handle.count(|it| {
+        handle.count(Connection::last_insert_rowid, |it| {
             let _ = it.execute_deferred_in_turn();
             it.last_insert_rowid()
         })
@@ -87,8 +84,16 @@ c_api! {
 }
 
 impl Handle {
-    /// Asks the engine for a count, which is no call that could succeed or fail.
-    fn count(&self, count: impl FnOnce(&mut Connection) -> i64) -> i64 {
+    /// Asks the engine for a count, which is no call that could succeed or fail. What cannot change any more is `known`, without more ado:
+    /// drivers ask after each write.
+    fn count(
+        &self,
+        known: impl FnOnce(&Connection) -> i64,
+        count: impl FnOnce(&mut Connection) -> i64,
+    ) -> i64 {
+        if let Some(known) = self.look(|it| it.is_executed().then(|| known(it))) {
+            return known;
+        }
         self.engine_quietly(|it| Ok(count(it))).unwrap_or(0)
     }
 }

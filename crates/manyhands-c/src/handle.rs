@@ -214,6 +214,15 @@ impl Handle {
         Ok(done)
     }
 
+    /// Looks at the engine's connection, which changes nothing. Nothing in a callback, where the engine is under way.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Connection) -> Option<T>) -> Option<T> {
+        if self.is_called_back() {
+            return None;
+        }
+        // SAFETY: under the connection's mutex, and not called back: nobody changes it.
+        look(unsafe { &*self.connection.get() })
+    }
+
     /// Changes something about SQLite's connection, of which the engine is told; `is_local` says whether others would execute
     /// writes differently.
     pub(crate) fn change(&self, is_local: bool, change: impl FnOnce() -> c_int) -> c_int {
