@@ -48,7 +48,8 @@ $link $roots -o "$work/libmanyhands_sqlite3.so" "$work/libmanyhands_sqlite3.a" -
 
 # Other processes may have the old ones loaded: a new file takes the place.
 mv "$work/libmanyhands_sqlite3.so" "$out/lib/"
-for name in libsqlite3.so.0 libsqlite3.so; do ln -sf libmanyhands_sqlite3.so "$out/lib/$name"; done
+# The last one is what .NET asks for.
+for name in libsqlite3.so.0 libsqlite3.so libe_sqlite3.so; do ln -sf libmanyhands_sqlite3.so "$out/lib/$name"; done
 if [ -n "$features" ]; then
     echo "$out/lib/libmanyhands_sqlite3.so: for campaigns"
     exit

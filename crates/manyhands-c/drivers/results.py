@@ -35,6 +35,19 @@ def tap_lines(title: str, output: str) -> Iterator[tuple[str, str]]:
             yield title, "skipped"
 
 
+def read_sqlite(title: str, output: str) -> Outcomes:
+    """SQLite's tester.tcl: ``name... Ok``, and ``! name expected: [...]`` after what went wrong."""
+    return collect(sqlite_lines(title, output))
+
+
+def sqlite_lines(title: str, output: str) -> Iterator[tuple[str, str]]:
+    for line in output.splitlines():
+        if found := re.match(r"(\S+)\.\.\. (Ok|Omitted)$", line):
+            yield f"{title} {found[1]}", "passed" if found[2] == "Ok" else "skipped"
+        elif found := re.match(r"! (\S+) expected", line):
+            yield f"{title} {found[1]}", "failed"
+
+
 def read_phpt(title: str, output: str) -> Outcomes:
     """PHP's run-tests.php: ``PASS name [path]``. A redirected test has the path of what it is of."""
     return collect(phpt_lines(output))

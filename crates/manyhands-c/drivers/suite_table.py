@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,12 +16,19 @@ from pathlib import Path
 from typing import Optional
 
 import results
-from crowd import TREE, Words, go_flags
+from crowd import DROPIN, TREE, Words, go_flags
 from sources import WORK, debian_source, go_source, run
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 RAILS_FILES = 40
 """How many of ActiveRecord's files one process loads: each takes a second to begin."""
+ICU = ("-licui18n", "-licuuc")
+THREAD_TESTS = (
+    "walthread1", "walthread2", "walthread3", "walthread4", "walthread5", "cgt_pager_1", "dynamic_triggers", "checkpoint_starvation_1",
+    "checkpoint_starvation_2", "create_drop_index_1", "lookaside1", "vacuum1", "stress1", "stress2", "shared1",
+)
+SQLITE_TESTS_LEFT_OUT = ("all", "veryquick", "quick", "permutations", "misuse", "speed1", "speed1p", "speed2", "speed3", "speed4", "speed4p")
+"""Those that run others, that measure, and one that uses connections after their end."""
 UNITTEST = TREE / "bindings" / "python" / "suites" / "inside" / "suite_results.py"
 """Runs modules of unittest; writes the outcomes to the file SUITE_RESULTS."""
 
@@ -42,6 +50,8 @@ class Suite:
     """Fetches and builds what is missing."""
     read: Optional[Callable[[str, str], results.Outcomes]] = None
     """From a piece's title and what it has printed; None where the piece writes its outcomes to SUITE_RESULTS."""
+    differs: tuple[str, ...] = ()
+    """Patterns of tests that are known to pass with plain SQLite only."""
 
 
 def unittest_pieces(python: str, folder: Path, environment: dict[str, str]) -> Iterator[Piece]:
@@ -114,6 +124,65 @@ def go_pieces() -> Iterator[Piece]:
     yield Piece("go-sqlite3", ["go", "tool", "test2json", str(program), "-test.v", "-test.timeout=300s"], source)
 
 
+def sqlite_pieces() -> Iterator[Piece]:
+    """SQLite's own tests, by Debian's package of SQLite for Tcl: as far as they use what every program can use."""
+    words = ["tclsh", str(INSIDE / "sqlite_tests.tcl")]
+    for file in sorted((debian_source("sqlite3") / "test").glob("*.test")):
+        if file.stem not in SQLITE_TESTS_LEFT_OUT:
+            # With what SQLite does if nobody chooses: the tests are about what is in which file, and what is locked.
+            yield Piece(file.stem, [*words, str(file)], WORK, {"MANYHANDS_JOURNAL": "keep", "MANYHANDS_TIMEOUT": "0"})
+
+
+def mptest_pieces() -> Iterator[Piece]:
+    """Several processes at one file. Without the error log: there ours also tells of what a process has executed for others. The other scripts of that
+    source fail with plain SQLite of this version, or take very long."""
+    source = debian_source("sqlite3") / "mptest"
+    stub = WORK / "config.c"
+    stub.write_text("int no_config(int what, ...) { return what * 0; }\n")
+    program = build_c("mptest", ["-w", "-DHAVE_USLEEP", "-Dsqlite3_config=no_config", str(source / "mptest.c"), str(stub)])
+    for mode in ("delete", "wal"):
+        # By a shell: the file is in the folder of this run.
+        told = f'{program} "$TMPDIR/app.db" {source / "multiwrite01.test"} --journalmode {mode} --repeat 5 | tee /dev/stderr | grep -q "Summary: 0 errors"'
+        yield Piece(mode, ["sh", "-c", f'{told} && echo "multiwrite01-{mode}... Ok"'], WORK)
+
+
+def threadtest_pieces() -> Iterator[Piece]:
+    """Several threads, each with a connection of its own. The multiplexor VFS is SQLite's own, and no part of the library."""
+    source = debian_source("sqlite3")
+    stub = WORK / "multiplex.c"
+    names = ("initialize(const char *name, int on) { return name || on; }", "shutdown(int on) { return on; }")
+    stub.write_text("".join(f"int sqlite3_multiplex_{name}\n" for name in names))
+    program = build_c("threadtest3", ["-w", f"-I{source / 'src'}", str(source / "test" / "threadtest3.c"), str(stub), "-lpthread"])
+    for test in THREAD_TESTS:
+        told = f'cd "$TMPDIR" && {program} {test} && echo "{test}... Ok"'
+        yield Piece(test, ["sh", "-c", told], WORK)
+
+
+def build_c(name: str, words: Words) -> Path:
+    """Against the headers, and a library that another one then takes the place of."""
+    program = WORK / name
+    run(["cc", "-O1", f"-I{DROPIN / 'include'}", *words, f"-L{DROPIN / 'stock'}", "-l:libsqlite3.so.0", "-o", str(program)])
+    return program
+
+
+def extension_pieces() -> Iterator[Piece]:
+    """sqlite-vec of PyPI, SpatiaLite of the package libsqlite3-mod-spatialite, ICU of SQLite's source with the package libicu-dev."""
+    folder = WORK / "extensions"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not list(folder.glob("sqlite_vec/vec0.so")):
+        run([sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--no-deps", "--target", str(folder), "sqlite-vec"])
+    source = debian_source("sqlite3") / "ext" / "icu" / "icu.c"
+    run(["cc", "-O1", "-shared", "-fPIC", f"-I{DROPIN / 'include'}", str(source), *ICU, "-o", str(folder / "icu.so")])
+    for name, path in (("vec", folder / "sqlite_vec" / "vec0.so"), ("spatialite", Path("mod_spatialite.so")), ("icu", folder / "icu.so")):
+        yield Piece(name, ["/usr/bin/python3", str(INSIDE / "extension.py"), str(path), str(INSIDE / f"{name}.sql")], WORK)
+
+
+def known(file: str) -> tuple[str, ...]:
+    """What is known to differ, with the reasons: a pattern of tests in each line."""
+    lines = (INSIDE / file).read_text().splitlines()
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
 def suites() -> list[Suite]:
     return [
         *pythons(),
@@ -122,4 +191,8 @@ def suites() -> list[Suite]:
         Suite("ruby-sqlite3", ruby_pieces, results.read_minitest),
         Suite("rails-activerecord", rails_pieces, results.read_minitest),
         Suite("go-mattn", go_pieces, results.read_go),
+        Suite("sqlite-tcl", sqlite_pieces, results.read_sqlite, known("sqlite_tests_known.txt")),
+        Suite("sqlite-mptest", mptest_pieces, results.read_sqlite),
+        Suite("sqlite-threadtest3", threadtest_pieces, results.read_sqlite),
+        Suite("extensions", extension_pieces),
     ]

@@ -322,6 +322,13 @@ c_api! {
             }
         });
         let set = handle.engine_quietly(|it| it.set_authorizer(authorizer));
+        // What is compiled already has asked the one before.
+        for statement in handle.statements.borrow().iter() {
+            // SAFETY: an open statement, as all of these are.
+            if let Some(compiled) = &mut *unsafe { &**statement }.compiled.borrow_mut() {
+                compiled.expire();
+            }
+        }
         set.map_or_else(|code| code, |()| ffi::SQLITE_OK)
     }
 

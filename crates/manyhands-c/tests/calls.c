@@ -231,6 +231,37 @@ static void blobs_backups_and_bytes(sqlite3 *db) {
     OK(memory, sqlite3_close(memory));
 }
 
+static int asked;
+
+static int deny(void *unused, int what, const char *a, const char *b, const char *c, const char *d) {
+    (void)unused, (void)what, (void)a, (void)b, (void)c, (void)d;
+    asked++;
+    return SQLITE_DENY;
+}
+
+// A new authorizer is asked about statements that were prepared before, when they are executed next.
+static void an_authorizer_is_asked_about_what_is_prepared(sqlite3 *db) {
+    static const char *const SQL[] = {
+        "SAVEPOINT a", "BEGIN", "ROLLBACK TO a", "INSERT INTO auth VALUES (1)", "UPDATE auth SET a = 2", "SELECT * FROM auth", "PRAGMA cache_size=7",
+    };
+    enum { COUNT = sizeof SQL / sizeof *SQL };
+    sqlite3_stmt *statements[COUNT];
+    run(db, "CREATE TABLE auth (a)");
+    for (int i = 0; i < COUNT; i++) OK(db, sqlite3_prepare_v2(db, SQL[i], -1, &statements[i], 0));
+    OK(db, sqlite3_set_authorizer(db, deny, 0));
+    for (int i = 0; i < COUNT; i++) {
+        asked = 0;
+        CHECK_CODE(db, SQLITE_AUTH, sqlite3_step(statements[i]));
+        CHECK(asked > 0);
+        CHECK_CODE(db, SQLITE_AUTH, sqlite3_reset(statements[i]));
+    }
+    OK(db, sqlite3_set_authorizer(db, 0, 0));
+    CHECK_CODE(db, SQLITE_DONE, sqlite3_step(statements[3]));
+    CHECK_CODE(db, SQLITE_ROW, sqlite3_step(statements[5]));
+    for (int i = 0; i < COUNT; i++) OK(db, sqlite3_finalize(statements[i]));
+    run(db, "DROP TABLE auth");
+}
+
 int main(void) {
     sqlite3 *db = open_app();
     a_returned_row_is_shown_by_every_function(db);
@@ -242,6 +273,7 @@ int main(void) {
     texts_may_be_utf16(db);
     half_of_a_surrogate_pair_is_kept(db);
     blobs_backups_and_bytes(db);
+    an_authorizer_is_asked_about_what_is_prepared(db);
     OK(db, sqlite3_close(db));
     each_event_is_told_once_and_in_order();
     a_connection_is_closed_when_its_statements_are();

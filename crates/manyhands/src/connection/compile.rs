@@ -310,8 +310,10 @@ impl Connection {
 pub(crate) fn may_be_used_again(prepared: &Prepared) -> bool {
     let facts = &prepared.facts;
     // A statement that SQLite has compiled again may touch other tables, and have another route. A setting
-    // takes effect when it is compiled. A schema of this name may be a file next time.
+    // takes effect when it is compiled. A schema of this name may be a file next time. What is only explained is not executed, and SQLite
+    // would not notice that the schema has changed.
     !prepared.is_stale()
+        && !prepared.compiled.explain
         && prepared.route != Route::Setting
         && !is_synchronous(facts)
         && !has_own_answer(facts)

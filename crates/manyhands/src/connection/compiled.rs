@@ -36,8 +36,8 @@ pub enum Started {
 /// [`ConnectionExt::compile_first`](crate::driver::ConnectionExt::compile_first).
 pub struct CompiledStatement {
     prepared: Box<Prepared>,
-    /// It is compiled each time that it is executed.
-    is_always_anew: bool,
+    /// It is compiled each time that it is executed, or before the next time: see [`CompiledStatement::expire`].
+    is_to_be_anew: bool,
     /// It reads, and has rows.
     only_shows: bool,
     leaves_no_trace: bool,
@@ -46,7 +46,8 @@ pub struct CompiledStatement {
 impl CompiledStatement {
     fn new(prepared: Box<Prepared>) -> CompiledStatement {
         CompiledStatement {
-            is_always_anew: !may_be_used_again(&prepared),
+            // What is only explained stays as it is, as with SQLite, until its driver lets go of it.
+            is_to_be_anew: !may_be_used_again(&prepared) && !prepared.compiled.explain,
             only_shows: !prepared.columns.is_empty() && prepared.only_shows(),
             leaves_no_trace: prepared.facts.leaves_no_trace(),
             prepared,
@@ -54,7 +55,12 @@ impl CompiledStatement {
     }
 
     fn is_to_be_compiled(&self) -> bool {
-        self.is_always_anew || self.prepared.statement.is_expired() || self.prepared.is_stale()
+        self.is_to_be_anew || self.prepared.statement.is_expired() || self.prepared.is_stale()
+    }
+
+    /// Has it compiled again before it is executed the next time: the application's authorizer is another one, and wants to be asked.
+    pub fn expire(&mut self) {
+        self.is_to_be_anew = true;
     }
 
     /// SQLite's own statement. It is another one after [`ConnectionExt::start_compiled`](crate::driver::ConnectionExt::start_compiled)

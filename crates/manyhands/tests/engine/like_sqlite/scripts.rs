@@ -537,6 +537,14 @@ fn compile_time() -> Vec<Script> {
             .sql("INSERT INTO t (a) VALUES ('x');")
             .sql("INSERT INTO t (a) VALUES ('x'); -- and no more")
             .sql("-- first\nSELECT 1 AS one"),
+        script("EXPLAIN tells the plan of the schema as it is now")
+            .sql("CREATE TABLE explained (a, b)")
+            .sql("EXPLAIN QUERY PLAN SELECT b FROM explained WHERE a = 1")
+            .sql("CREATE INDEX explained_a ON explained (a)")
+            .sql("EXPLAIN QUERY PLAN SELECT b FROM explained WHERE a = 1")
+            .sql("EXPLAIN SELECT b FROM explained WHERE a = 1")
+            .sql("DROP INDEX explained_a")
+            .sql("EXPLAIN QUERY PLAN SELECT b FROM explained WHERE a = 1"),
         script("EXPLAIN writes nothing")
             .sql("EXPLAIN QUERY PLAN SELECT * FROM t")
             .sql("EXPLAIN QUERY PLAN DELETE FROM t")
