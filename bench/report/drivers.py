@@ -82,10 +82,11 @@ class Drivers:
         return [cell for cell in self.cells if not cell.broken]
 
     def verdicts(self) -> list[Verdict]:
-        found = []
+        found: list[Verdict] = []
         ours = sum(cell.errors("manyhands") for cell in self.cells if not cell.broken)
         broken = len(self.cells) - len(self.sound())
-        found.append(Verdict(DRIVERS, "no driver is told an error", f"{ours} errors, {broken} checks failed", not ours and not broken, ""))
+        if self.cells:
+            found.append(Verdict(DRIVERS, "no driver is told an error", f"{ours} errors, {broken} checks failed", not ours and not broken, ""))
         for job, processes, least in TARGETS:
             cells = [cell for cell in self.sound() if (cell.job, cell.processes) == (job, processes)]
             if cells:
@@ -177,9 +178,9 @@ def call_lines(drivers: Drivers) -> list[str]:
 
 
 def markdown(drivers: Drivers) -> str:
-    """What docs/benchmarks/README.md has of it: many processes, and in the last column one alone."""
+    """What docs/benchmarks/README.md has of it: many processes, and in the last column one alone. Without rates, only the calls."""
     by_key = {(cell.driver, cell.job, cell.processes): cell for cell in drivers.sound()}
-    lines = [
+    lines = [] if not drivers.cells else [
         f"| driver, {MANY} processes | manyhands | errors | longest wait | SQLite | errors | longest wait | times SQLite | one process |",
         f"|---|{'---|' * 8}",
     ]
@@ -189,8 +190,9 @@ def markdown(drivers: Drivers) -> str:
             alone = by_key.get((name, job, 1))
             lines.append(f"| {name} | {' | '.join(told)} | {share(alone.ratio) if alone else ''} |")
     if drivers.calls:
+        lines += [""] if lines else []
         calls = [f"`{call}` {more:+.0f}" for call, more in sorted(drivers.more(), key=lambda it: -it[1])]
-        lines += ["", f"One call takes so many nanoseconds more than with plain SQLite: {', '.join(calls)}."]
+        lines += [f"One call takes so many nanoseconds more than with plain SQLite: {', '.join(calls)}."]
     return "\n".join([*lines, "", sentence(drivers)])
 
 
@@ -205,12 +207,16 @@ def table(drivers: Drivers) -> str:
 
 
 def sentence(drivers: Drivers) -> str:
-    repetitions = max((len(cell.figures["stock"]) for cell in drivers.cells), default=0)
     least, most = drivers.load
     it = drivers.circumstances
+    where = (
+        f"{it['machine']}, {it['cores']} cores, {it['file_system']}, Linux {it['kernel']}, commit {it['commit']}; the machine had {least:.1f} to "
+        f"{most:.1f} processes at work, these among them. `{it['command']}`"
+    )
+    if not drivers.cells:
+        return f"The least of 25 runs, and of 5 of these the middle one, one library right after the other. {where}"
+    repetitions = max((len(cell.figures["stock"]) for cell in drivers.cells), default=0)
     return (
         f"Each figure is of fresh processes at a fresh file in WAL mode, synchronous=FULL, busy timeout 5 s, {repetitions} times, one library right after "
-        f"the other; the program and its driver are the same. No program tries again: errors are a share of all tries. {it['machine']}, {it['cores']} cores, "
-        f"{it['file_system']}, Linux {it['kernel']}, commit {it['commit']}; the machine had {least:.1f} to {most:.1f} processes at work, these among them. "
-        f"`{it['command']}`"
+        f"the other; the program and its driver are the same. No program tries again: errors are a share of all tries. {where}"
     )

@@ -44,6 +44,13 @@ def test_what_is_not_enough_is_named() -> None:
     assert all(met for _, met in fast.values()), fast
 
 
+def test_calls_alone_have_no_rates() -> None:
+    drivers = measured(calls("stock", 6.0), calls("manyhands", 16.0))
+    assert list(verdicts(drivers)) == ["a call that does next to nothing takes at most 25 ns more"]
+    assert "`changes` +10, `errcode` +0." in markdown(drivers)
+    assert "times SQLite" not in markdown(drivers)
+
+
 @pytest.mark.parametrize("figures, words", [({"errors": 2}, "2 errors, 0 checks failed"), ({"broken": ["a row is missing"]}, "0 errors, 1 checks failed")])
 def test_an_error_or_a_broken_promise_is_no_success(figures: dict[str, Any], words: str) -> None:
     drivers = measured(line("stock", 100), line("manyhands", 500, **figures))

@@ -262,6 +262,15 @@ static void an_authorizer_is_asked_about_what_is_prepared(sqlite3 *db) {
     run(db, "DROP TABLE auth");
 }
 
+// As docs/languages.md says: memory is counted for each connection, and not for the process.
+static void memory_is_told_of_a_connection(sqlite3 *db) {
+    int now = -1, most = -1;
+    OK(db, sqlite3_status(SQLITE_STATUS_MEMORY_USED, &now, &most, 0));
+    CHECK(now == 0 && most == 0 && sqlite3_memory_used() == 0 && sqlite3_memory_highwater(0) == 0);
+    OK(db, sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_USED, &now, &most, 0));
+    CHECK(now > 0);
+}
+
 int main(void) {
     sqlite3 *db = open_app();
     a_returned_row_is_shown_by_every_function(db);
@@ -274,6 +283,7 @@ int main(void) {
     half_of_a_surrogate_pair_is_kept(db);
     blobs_backups_and_bytes(db);
     an_authorizer_is_asked_about_what_is_prepared(db);
+    memory_is_told_of_a_connection(db);
     OK(db, sqlite3_close(db));
     each_event_is_told_once_and_in_order();
     a_connection_is_closed_when_its_statements_are();
