@@ -9,9 +9,11 @@
 
 mod database;
 mod statement;
+mod row;
 mod kind;
 mod pace;
 mod connection;
+mod signals;
 mod gvl;
 mod worker;
 mod functions;

@@ -19,7 +19,7 @@ use crate::error::refusal;
 use crate::ffi::{self, sqlite};
 use crate::kind::Kind;
 use crate::pace::Paces;
-use crate::value::{self, Given, Stored};
+use crate::value::{self, Given};
 
 /// `Manyhands::Statement`.
 #[derive(TypedData)]
@@ -71,9 +71,9 @@ impl Drop for Statement {
 }
 
 /// A statement that may be used: its connection is entered.
-struct Open<'a> {
+pub(crate) struct Open<'a> {
     entered: Entered<'a>,
-    raw: *mut ffi::sqlite3_stmt,
+    pub(crate) raw: *mut ffi::sqlite3_stmt,
 }
 
 impl Statement {
@@ -404,47 +404,6 @@ impl Open<'_> {
                 let start = value::start(*bytes).cast();
                 sqlite!(sqlite3_bind_blob(raw, index, start, length(bytes), copied))
             }
-        }
-    }
-
-    /// The values of the current row.
-    fn row(&self, ruby: &Ruby) -> Result<RArray, Error> {
-        let columns = sqlite!(sqlite3_column_count(self.raw));
-        let row = ruby.ary_new_capa(usize::try_from(columns).unwrap_or(0));
-        let internal = ruby.enc_default_internal();
-        for column in 0..columns {
-            let stored = self.column(column);
-            let mut value = stored.to_ruby(ruby);
-            if let (Stored::Text(_), Some(encoding)) = (&stored, internal)
-                && let Some(text) = RString::from_value(value)
-            {
-                value = text.funcall("encode", (encoding,))?;
-                value.freeze();
-            }
-            row.push(value)?;
-        }
-        row.freeze();
-        Ok(row)
-    }
-
-    fn column(&self, column: i32) -> Stored<'_> {
-        let raw = self.raw;
-        match sqlite!(sqlite3_column_type(raw, column)) {
-            ffi::SQLITE_INTEGER => Stored::Integer(sqlite!(sqlite3_column_int64(raw, column))),
-            ffi::SQLITE_FLOAT => Stored::Real(sqlite!(sqlite3_column_double(raw, column))),
-            ffi::SQLITE_TEXT => {
-                let start = sqlite!(sqlite3_column_text(raw, column));
-                let count = sqlite!(sqlite3_column_bytes(raw, column));
-                // SAFETY: they stay until the next step, and the row is read before.
-                Stored::Text(unsafe { value::bytes(start, count) })
-            }
-            ffi::SQLITE_BLOB => {
-                let start = sqlite!(sqlite3_column_blob(raw, column));
-                let count = sqlite!(sqlite3_column_bytes(raw, column));
-                // SAFETY: the same.
-                Stored::Blob(unsafe { value::bytes(start.cast(), count) })
-            }
-            _ => Stored::Null,
         }
     }
 }
