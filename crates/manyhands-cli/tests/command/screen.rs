@@ -109,6 +109,17 @@ fn the_screen_shows_what_json_says() {
     terminal.shows(&["in its own table of processes", "by waits"], &["COMMITS/S"]);
     terminal.press(&["Enter"]);
     terminal.shows(&["COMMITS/S"], &[]);
+
+    // Another filter, and its first member's work is cancelled.
+    terminal.press(&["/", "BSpace", "BSpace", "BSpace", "w", "e", "b", "Enter"]);
+    terminal.shows(&["with \"web\""], &[]);
+    terminal.press(&["j", "c"]);
+    terminal.shows(&["cancel what this process waits for and executes? y for yes"], &[]);
+    terminal.press(&["y"]);
+    assert!(web.hear().starts_with("error: interrupted: somebody has cancelled"));
+    terminal.shows(&["0 waiting"], &["ASKS FOR"]);
+    web.begin("INSERT INTO t VALUES (5)");
+    terminal.shows(&["1 waiting"], &[]);
     job.does("COMMIT");
     assert_eq!(web.hear(), "ok");
     terminal.shows(&["nobody writes", "0 waiting"], &["ASKS FOR"]);

@@ -428,7 +428,7 @@ mod tests {
             }
         }
         let mut there = BTreeSet::new();
-        for package in ["manyhands", "manyhands-queue", "manyhands-sqlite"] {
+        for package in ["manyhands", "manyhands-c", "manyhands-queue", "manyhands-sqlite"] {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
             names(&root.join(package).join("src"), &mut there);
         }
