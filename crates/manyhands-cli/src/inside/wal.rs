@@ -72,8 +72,9 @@ impl WalLook {
         found.write_lock = holder(vfs::WRITE_LOCK_BYTE).filter(|it| it.is_exclusive);
         let mut old = Vec::new();
         for (number, mark) in marks.into_iter().enumerate() {
-            // Who reads without the WAL has the first, whatever its value; all ones are not in use.
-            let mark = if number == 0 { 0 } else { mark };
+            // Who reads without the WAL has the first, whatever its value: it sees what was copied, and no more is copied while it reads.
+            // All ones are not in use.
+            let mark = if number == 0 { copied } else { mark };
             let byte = vfs::READ_LOCK_BYTE_FIRST + number as i64;
             if mark < header.frame_last
                 && let Some(lock) = holder(byte).filter(|lock| !lock.is_exclusive)
