@@ -1,7 +1,7 @@
 //! The live screen of `manyhands top` in a terminal: it shows what `--once --json` says, by itself and with its keys.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -13,15 +13,13 @@ use crate::{
 
 /// A terminal in which `manyhands top` runs.
 struct Terminal {
-    name: String,
+    socket: PathBuf,
 }
 
 impl Terminal {
     fn top(file: &Path) -> Self {
         // A server of its own, so that nobody's settings and sessions matter.
-        let folder = file.parent().and_then(Path::file_name).expect("a folder of its own");
-        let name = format!("manyhands{}", folder.to_string_lossy());
-        let terminal = Self { name };
+        let terminal = Self { socket: file.with_file_name("tmux") };
         let size = ["-x", "170", "-y", "45"];
         let program = [MANYHANDS, "top", file.to_str().expect("text")];
         terminal.tmux(&[&["new-session", "-d"][..], &size, &program].concat());
@@ -30,7 +28,8 @@ impl Terminal {
 
     fn tmux(&self, arguments: &[&str]) -> String {
         let mut tmux = Command::new("tmux");
-        tmux.args(["-L", &self.name, "-f", "/dev/null"]).args(arguments).stderr(Stdio::null());
+        tmux.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]);
+        tmux.args(arguments).stderr(Stdio::null());
         let output = tmux.output().expect("tmux is installed: apt-get install tmux");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
