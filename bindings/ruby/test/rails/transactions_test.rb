@@ -120,6 +120,13 @@ class TransactionsTest < DatabaseCase
     end
   end
 
+  def test_a_scope_may_be_called_locked
+    model = Class.new(ActiveRecord::Base) { self.table_name = "accounts"; def self.name = "Scoped" }
+    model.scope :locked, -> { raise "nobody asked for this scope" }
+    Account.transaction { assert_equal 2, connection.select_all(model.all).rows.size }
+    Account.transaction { assert_equal 2, connection.select_all(model.lock).rows.size }
+  end
+
   def test_with_lock_reads_anew
     account = Account.find_by(owner: "a")
     elsewhere { Account.where(owner: "a").update_all(cents: 7) }

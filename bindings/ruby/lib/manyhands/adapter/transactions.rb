@@ -41,7 +41,9 @@ module Manyhands
 
       # `relation.lock` has no SQL in SQLite. Here it is the transaction that locks.
       def select_all(arel, *arguments, **options)
-        take_turn(arel) if arel.respond_to?(:locked) && arel.locked && transaction_open?
+        # An application's model may have a scope of the name `locked`.
+        query = arel.is_a?(ActiveRecord::Relation) ? arel.arel : arel
+        take_turn(query) if query.is_a?(Arel::SelectManager) && query.locked && transaction_open?
         super
       end
 
@@ -75,10 +77,10 @@ module Manyhands
       end
 
       # A transaction that has not sent its BEGIN begins in its turn. One that has goes there with a write that writes nothing.
-      def take_turn(arel)
+      def take_turn(query)
         @begin_mode = :immediate
         materialize_transactions
-        table = arel.respond_to?(:source) && arel.source.left
+        table = query.source.left
         return if @in_turn || !table.respond_to?(:name)
 
         exec_query("DELETE FROM #{quote_table_name(table.name)} WHERE 0 RETURNING 1", "LOCK")
