@@ -44,6 +44,12 @@ JOBS = 20000
 AT_LENGTH = --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
 # For workloads with transactions of several statements.
 EVERYBODY = manyhands,manyhands-immediate,stock,stock-deferred,stock-mutex,stock-normal,turso,postgres
+# How long each cell of `make bench-rails` takes, and other options of bench/rails/measure.py.
+RAILS_SECONDS = 30
+RAILS_OPTIONS =
+# A folder for Ruby and Rails of a newer Debian, which are then measured (as root); without it this machine's are.
+RAILS_CHROOT =
+RAILS_RESULTS = target/bench-rails/$(shell date +%Y-%m-%d).jsonl
 # Followed by the name of the results and the arguments of the benchmark.
 MEASURE = @bench/measure.sh $(RESULTS) $(BENCH)
 # The same of a program in Python.
@@ -58,7 +64,7 @@ find-missing = missing=""; for package in $(1); do \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
 
-.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full bench-drivers finish report prepare-report keep campaign fuzz doc clean
+.PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full bench-drivers bench-rails keep-rails finish report prepare-report keep campaign fuzz doc clean
 
 help:
 	@echo "make demo      200 processes write one file, through Manyhands and through stock SQLite"
@@ -73,6 +79,7 @@ help:
 	@echo "make bench     the workloads beside stock SQLite, Turso and PostgreSQL: less than 15 minutes after the first build,"
 	@echo "               which takes as long again; results in $(RESULTS)"
 	@echo "make bench-full  all of them at length: hours; CELL_SECONDS=0.5 REPEAT=1 ROUNDS=1 JOBS=100 only shows that it works"
+	@echo "make bench-rails  a site on Rails, beside stock SQLite: half an hour with RAILS_SECONDS=2"
 	@echo "make check-bench  lints and tests of the peers: Turso is built for them, which takes a while"
 	@echo "make report    a page with pictures of the results of make bench; make keep MACHINE=... puts them into docs/benchmarks"
 	@echo "make campaign  all reliability campaigns in slices, days in all: kill -9, crash images, failing calls, fuzzing;"
@@ -256,6 +263,7 @@ test-models: setup
 check: setup
 	python3 docs/check.py
 	python3 docs/benchmarks/readme.py --check
+	python3 bench/rails/page.py --check
 	python3 crates/manyhands/layers.py
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
@@ -330,6 +338,18 @@ bench-drivers: dropin driver-packages
 	@mkdir -p $(RESULTS)
 	@bench/measure.sh $(RESULTS) python3 drivers crates/manyhands-c/drivers/measure.py --repeat $(REPEAT) $(CELL_SECONDS:%=--seconds %)
 
+# The talk's tables: a site under Puma on Manyhands and on stock SQLite. Three hours with 30 s for each cell; RAILS_SECONDS=2 for half an hour.
+bench-rails: develop-ruby rails-packages
+	$(CARGO) build --release --locked -p manyhands-http-load
+	$(if $(RAILS_CHROOT),bindings/ruby/suites/chroot.sh $(RAILS_CHROOT))
+	@mkdir -p $(dir $(RAILS_RESULTS))
+	python3 bench/rails/measure.py $(RAILS_RESULTS) --seconds $(RAILS_SECONDS) $(RAILS_CHROOT:%=--chroot %) $(RAILS_OPTIONS)
+
+# What it measured becomes the page docs/benchmarks/rails.md.
+keep-rails:
+	cp $(RAILS_RESULTS) docs/benchmarks/rails/lines.jsonl
+	python3 bench/rails/page.py
+
 # The report, and what has no figure because its check failed.
 finish: report
 	@[ ! -s $(RESULTS)/failed ] || { echo "checks have failed, see the tables:" $$(cat $(RESULTS)/failed); exit 1; }
@@ -369,6 +389,7 @@ check-report: develop-python
 	.venv/bin/pip install -q --disable-pip-version-check mypy pytest ruff -r bench/report/requirements.txt
 	.venv/bin/ruff check --config bench/report/pyproject.toml bench docs/benchmarks reliability crates/manyhands-c bindings/ruby
 	cd bench/report && ../../.venv/bin/python -m mypy . ../python_overhead.py ../top_overhead.py ../shapes.py ../test_shapes.py ../../reliability/campaign.py
+	cd bench/rails && ../../.venv/bin/python -m mypy --config-file ../report/pyproject.toml . && ../../.venv/bin/python -m pytest -q .
 	cd bench/report && ../../.venv/bin/python -m pytest -q . ../test_shapes.py
 
 # With whatever compiler there is, two at a time. SANITIZER=address looks into each access to memory.

@@ -25,7 +25,7 @@ class GuideTest < Minitest::Test
 
   def test_the_commands_do_what_the_guides_say
     Dir.mktmpdir do |folder|
-      script = GUIDES.flat_map { |guide| blocks(guide) }.map { |language, info, body| command(language, info, body) }
+      script = GUIDES.flat_map { |guide| blocks(guide) }.map { |language, info, body| command(language, info, body) } + [readme]
       output, status = Open3.capture2e(environment, "timeout", "300", "bash", "-eu", "-c", script.join("\n"), chdir: folder)
       assert status.success?, output
       assert_includes output, "gsub  config/database.yml"
@@ -33,6 +33,7 @@ class GuideTest < Minitest::Test
       refute_includes output, "WRONG"
       assert_match(/^posts: 40$/, output)
       assert_match(/^votes: 160$/, output)
+      assert_match(/^README: 1$/, output)
       assert_match(/^then: 40\nnow: 41\nok$/, output) if ENV["LITESTREAM"]
       refute_empty Dir.glob("#{folder}/news/*/production.sqlite3-hands"), "SQLite alone did it"
     ensure
@@ -52,6 +53,14 @@ class GuideTest < Minitest::Test
   end
 
   private
+
+  # What README shows of Rails, in the same application: its settings, and its transactions.
+  def readme
+    section = File.read("#{TREE}/README.md")[/^## Ten lines of Rails\n.*?(?=^## )/m]
+    (_, _, settings), (_, _, program) = section.scan(FENCE)
+    program = "Post.create!(title: 'title 1')\n#{program}puts \"README: \#{Post.sum(:votes)}\"\n"
+    "cat > config/database.yml <<'YAML'\n#{settings}YAML\nbin/rails db:prepare\n#{command('ruby', 'tested', program)}"
+  end
 
   def blocks(guide)
     File.read("#{TREE}/#{guide}").scan(FENCE).select { |language, info, _| KINDS.include?([language, info]) }
