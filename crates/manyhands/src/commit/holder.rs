@@ -42,6 +42,11 @@ impl TurnHolder {
         lock(&self.0).take();
     }
 
+    /// Whether another connection has taken the turn in this thread, and may give it back there only when this one waits no more.
+    pub(crate) fn is_this_thread(&self) -> bool {
+        lock(&self.0).as_ref().is_some_and(|it| it.thread == gettid())
+    }
+
     /// Whether only this thread can give the turn back.
     pub(crate) fn is_this_thread_alone(&self) -> bool {
         lock(&self.0).as_ref().is_some_and(|it| it.stays && it.thread == gettid())

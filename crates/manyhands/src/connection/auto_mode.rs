@@ -111,7 +111,8 @@ impl Connection {
     fn take_predicted_turn(&mut self, prepared: &Prepared) -> Result<(), Error> {
         let Some(step) = self.path.step(prepared.fingerprint) else { return Ok(()) };
         let Some(optimistic) = &self.optimistic else { return Ok(()) };
-        if !self.attached.is_empty() || planted("no-predictions") {
+        let waits_for_itself = self.file.as_ref().is_some_and(|it| it.holder.is_this_thread());
+        if !self.attached.is_empty() || waits_for_itself || planted("no-predictions") {
             return Ok(());
         }
         let end = Instant::now() + limits::FIRST_WAIT_MAX.min(self.settings.timeout);

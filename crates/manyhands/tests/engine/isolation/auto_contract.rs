@@ -595,6 +595,29 @@ fn a_prediction_is_no_error() {
     assert_eq!(number(&mut one, READ), 4);
 }
 
+/// One thread with two open transactions, as tests of applications have them: what the second one reads does not wait for a turn that
+/// only this thread can end. SQLite lets it read at once.
+#[test]
+fn a_predicted_turn_is_not_waited_for_in_the_holders_own_thread() {
+    in_time(|| {
+        let (_stage, database) = open(Duration::from_hours(1));
+        let (mut one, mut other) = (connect(&database), connect(&database));
+        for _ in 0..3 {
+            execute(&mut one, "BEGIN");
+            number(&mut one, READ);
+            execute(&mut one, COUNT_UP);
+            execute(&mut one, "COMMIT");
+        }
+        execute(&mut other, "BEGIN");
+        execute(&mut other, COUNT_UP);
+        execute(&mut one, "BEGIN");
+        assert_eq!(number(&mut one, READ), 3);
+        assert!(!one.holds_turn());
+        execute(&mut one, "COMMIT");
+        execute(&mut other, "COMMIT");
+    });
+}
+
 /// Another program holds the write lock when a transaction that has read comes to its first write: that waits, and what was
 /// read is compared then. (SQLite waits for nobody with a snapshot in hand: it failed at once.)
 #[test]
