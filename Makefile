@@ -63,6 +63,15 @@ find-missing = missing=""; for package in $(1); do \
 	  dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q "ok installed" || missing="$$missing $$package"; \
 	done
 install-missing = (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing) >/dev/null
+# Installs what is missing of these packages, or says what to install.
+require = $(call find-missing,$(1)); \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
+	  else \
+	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
+	  fi; \
+	fi
 
 .PHONY: help setup build build-reliability build-bench dropin c-writer driver-packages demo test test-dropin test-c-writers test-models test-python test-ruby suites suites-dropin suites-ruby wheel check check-python check-report check-bench develop-python develop-ruby ruby-packages check-ruby test-rails suites-rails rails-packages peer-packages bench bench-full bench-drivers bench-rails keep-rails finish report prepare-report keep campaign fuzz doc clean
 
@@ -88,15 +97,7 @@ help:
 
 setup:
 	@command -v $(CARGO) >/dev/null || { echo "cargo is not installed: see https://rustup.rs"; exit 1; }
-	@$(call find-missing,$(PACKAGES)); \
-	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ]; then \
-	    $(install-missing) \
-	      || { echo "could not install:$$missing"; exit 1; }; \
-	  else \
-	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
-	  fi; \
-	fi
+	@$(call require,$(PACKAGES))
 
 build: setup
 	$(CARGO) build --release --locked -p manyhands-cli
@@ -143,14 +144,7 @@ test: setup test-models dropin
 	$(MAKE) test-rails
 
 driver-packages: setup
-	@$(call find-missing,$(DRIVER_PACKAGES)); \
-	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ]; then \
-	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
-	  else \
-	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
-	  fi; \
-	fi
+	@$(call require,$(DRIVER_PACKAGES))
 
 # Stories of the C interface, the same random calls on the library and on plain SQLite, and unmodified drivers.
 test-dropin: dropin driver-packages develop-python
@@ -181,14 +175,7 @@ test-python: develop-python
 	.venv/bin/python -m pytest -q bindings/python/tests
 
 ruby-packages: setup
-	@$(call find-missing,$(RUBY_PACKAGES)); \
-	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ]; then \
-	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
-	  else \
-	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
-	  fi; \
-	fi
+	@$(call require,$(RUBY_PACKAGES))
 
 # The Ruby gem, built in the tree.
 develop-ruby: ruby-packages
@@ -198,14 +185,7 @@ test-ruby: develop-ruby
 	cd bindings/ruby && ruby -w -Itest -e 'Dir["test/test_*.rb"].sort.each { |file| require "./#{file}" }'
 
 rails-packages: ruby-packages
-	@$(call find-missing,$(RAILS_PACKAGES)); \
-	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ]; then \
-	    $(install-missing) || { echo "could not install:$$missing"; exit 1; }; \
-	  else \
-	    echo "please install:$$missing (for example: sudo apt-get install$$missing)"; exit 1; \
-	  fi; \
-	fi
+	@$(call require,$(RAILS_PACKAGES))
 
 # The adapter for ActiveRecord, the example as a site whose processes are killed, and the guide, with Debian's Rails.
 test-rails: develop-ruby rails-packages
