@@ -111,13 +111,14 @@ impl Connection {
     fn take_predicted_turn(&mut self, prepared: &Prepared) -> Result<(), Error> {
         let Some(step) = self.path.step(prepared.fingerprint) else { return Ok(()) };
         let Some(optimistic) = &self.optimistic else { return Ok(()) };
-        let waits_for_itself = self.file.as_ref().is_some_and(|it| it.holder.is_this_thread());
-        if !self.attached.is_empty() || waits_for_itself || planted("no-predictions") {
+        if !self.attached.is_empty() || planted("no-predictions") {
             return Ok(());
         }
+        let waits_for_itself = || self.file.as_ref().is_some_and(|it| it.holder.is_this_thread());
         let end = Instant::now() + limits::FIRST_WAIT_MAX.min(self.settings.timeout);
         loop {
             match step.predict(&optimistic.queue) {
+                Prediction::Writes | Prediction::Unknown if waits_for_itself() => return Ok(()),
                 Prediction::Writes if self.connection_local && self.is_query_only()? => {
                     return Ok(());
                 }
