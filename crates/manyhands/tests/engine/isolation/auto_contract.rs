@@ -40,6 +40,16 @@ pub fn deferring(database: &Database) -> Connection {
     connection
 }
 
+/// Three transactions that read and then write: from then on a write is predicted.
+fn write_three_times(connection: &mut Connection) {
+    for _ in 0..3 {
+        execute(connection, "BEGIN");
+        number(connection, READ);
+        execute(connection, COUNT_UP);
+        execute(connection, "COMMIT");
+    }
+}
+
 fn is_stale<T>(result: Result<T, Error>) -> bool {
     let Err(error) = result else { return false };
     assert_eq!(error.to_string(), "database is locked");
@@ -579,12 +589,7 @@ fn a_turn_is_taken_in_the_middle() {
 fn a_prediction_is_no_error() {
     let (_stage, database) = open(SHORT);
     let (mut one, mut other) = (connect(&database), connect(&database));
-    for _ in 0..3 {
-        execute(&mut one, "BEGIN");
-        number(&mut one, READ);
-        execute(&mut one, COUNT_UP);
-        execute(&mut one, "COMMIT");
-    }
+    write_three_times(&mut one);
     execute(&mut other, "BEGIN IMMEDIATE");
     execute(&mut one, "BEGIN");
     assert_eq!(number(&mut one, READ), 3);
@@ -602,12 +607,7 @@ fn a_predicted_turn_is_not_waited_for_in_the_holders_own_thread() {
     in_time(|| {
         let (_stage, database) = open(Duration::from_hours(1));
         let (mut one, mut other) = (connect(&database), connect(&database));
-        for _ in 0..3 {
-            execute(&mut one, "BEGIN");
-            number(&mut one, READ);
-            execute(&mut one, COUNT_UP);
-            execute(&mut one, "COMMIT");
-        }
+        write_three_times(&mut one);
         execute(&mut other, "BEGIN");
         execute(&mut other, COUNT_UP);
         execute(&mut one, "BEGIN");
